@@ -4,12 +4,66 @@ They import what they need when they run, so that help and refusals take no time
 """
 
 import dataclasses
+import re
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import tyro
 
-from popsim.cli._options import CellOptions, Flag
+Flag = tyro.conf.FlagCreatePairsOff[bool]
+DEVICES = (  # no docstring: of one with two lines, tyro prints two
+    "number of devices over which the networks are divided; by default all, or as many as before for what "
+    "has begun, for the same bits"
+)
+WORKERS = (
+    "of a sweep: train this many cells at a time, or all: one per accelerator, or per core; each in a "
+    "process of its own, over one device unless --devices says more; by default one after the other here"
+)
+SCHEDULER = (
+    "of a sweep: train cells in such processes on a Dask cluster (popsim[dask]), such as tcp://node1:8786, "
+    "or the file that its scheduler wrote"
+)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TrainingOptions:
+    """Where a training runs, what it shows, and how it writes."""
+
+    devices: Annotated[int | None, tyro.conf.arg(help=DEVICES)] = None
+    quiet: Flag = False
+    """show no progress"""
+    without_lock: Flag = False
+    """write to a disk that cannot lock files; only if no other process writes there"""
+    tensorboard: Flag = False
+    """write events for TensorBoard (popsim[tensorboard]) into the folder tensorboard of each run"""
+
+    @property
+    def run_options(self) -> dict[str, Any]:
+        names = {"quiet": "quiet", "without_lock": "without_lock", "enable_tensorboard": "tensorboard"}
+        return {option: getattr(self, name) for option, name in names.items()}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class CellOptions(TrainingOptions):
+    """Where the cells of a sweep are trained, what is shown, and how they write."""
+
+    workers: Annotated[int | Literal["all"] | None, tyro.conf.arg(metavar="NUMBER|all", help=WORKERS)] = None
+    scheduler: Annotated[str | None, tyro.conf.arg(metavar="ADDRESS", help=SCHEDULER)] = None
+
+    def __post_init__(self):
+        if self.workers is not None:
+            from popsim.sweeps.running import check_workers
+
+            check_workers(self.workers, self.scheduler)
+        if self.tensorboard:
+            from popsim.training.observers import check_tensorboard
+
+            check_tensorboard()
+
+    @property
+    def is_here(self) -> bool:
+        return self.workers is None and self.scheduler is None
+
 
 AsJson = Annotated[
     Flag, tyro.conf.arg(help="print one JSON value, whose keys are documented, for other programs")
@@ -48,7 +102,6 @@ class Resume(CellOptions):
     path: RunPath
 
     def run(self) -> None:
-        """Train the remaining batches, save, and print."""
         from popsim.cli._devices import training_devices
         from popsim.cli._train import finish, train_cells
         from popsim.experiments import devices_of_run, resume_run
@@ -75,7 +128,6 @@ class Info:
     json: AsJson = False
 
     def run(self) -> None:
-        """Print what is known, and verify the run or the sweep if requested."""
         from popsim.store import CorruptDataError
         from popsim.sweeps import SweepFolder
 
@@ -87,13 +139,9 @@ class Info:
         if self.json:
             print_json(described | ({"damage": damage} if self.verify else {}))
         else:
-            print(text)
-            if self.verify and not damage:
-                print("\nwhat was checked is as it was written")
-            for name, problem in damage.items():
-                print(f"DAMAGED: {name}: {problem}")
-            if self.verify:
-                print(f"not checked: {unchecked}")
+            lines = [f"DAMAGED: {name}: {problem}" for name, problem in damage.items()]
+            lines = lines or ["\nwhat was checked is as it was written"]
+            print(text, *([*lines, f"not checked: {unchecked}"] if self.verify else ()), sep="\n")
         if damage:
             raise CorruptDataError(f"damaged in {self.path}: {', '.join(damage)}")
 
@@ -110,7 +158,6 @@ class Show:
     json: AsJson = False
 
     def run(self) -> None:
-        """Print the table, and the paths of the figures and of the report."""
         from popsim._shared.waiting import waiting_line
         from popsim.experiments import open_run
         from popsim.sweeps import SweepFolder, open_sweep
@@ -126,19 +173,15 @@ class Show:
         if not self.json:
             _print(report)
             return
-        results = opened.summary().to_dict("records") if is_sweep else opened.results()
-        print_json(
-            {
-                "kind": "sweep" if is_sweep else "run",
-                "path": opened.folder.path,
-                "experiment": (opened.sweep if is_sweep else opened).experiment.name,
-                "is_finished": opened.is_finished,
-                **({"score": score} if is_sweep else {"summary": opened.summary}),
-                "results": results,
-                "figures": report.figures,
-                "report": report.page,
-            }
-        )
+        described = {
+            "kind": "sweep" if is_sweep else "run",
+            "path": opened.folder.path,
+            "experiment": (opened.sweep if is_sweep else opened).experiment.name,
+            "is_finished": opened.is_finished,
+            **({"score": score} if is_sweep else {"summary": opened.summary}),
+            "results": opened.summary().to_dict("records") if is_sweep else opened.results(),
+        }
+        print_json({**described, "figures": report.figures, "report": report.page})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -154,7 +197,6 @@ class Compare:
     """names of the runs; by default the names of their folders"""
 
     def run(self) -> None:
-        """Print the tables, and the paths of the figures and of the report."""
         from popsim.report import compare_runs
 
         _print(compare_runs(self.paths, self.out, names=self.names))
@@ -183,7 +225,6 @@ class ShowTask:
     """replace an existing figure"""
 
     def run(self) -> None:
-        """Print the table and the path of the figure; all arguments are checked first."""
         from popsim.cli._tasks import show_task
 
         print(f"\n{show_task(self)}")
@@ -216,7 +257,6 @@ class Animate:
     """replace an existing movie"""
 
     def run(self) -> None:
-        """Write the movie and print its path; all arguments are checked first."""
         from popsim.cli._outputs import write_movie
 
         print(write_movie(self))
@@ -241,7 +281,6 @@ class Export:
     """replace existing files"""
 
     def run(self) -> None:
-        """Write the requested files and print their paths; all arguments are checked first."""
         from popsim.cli._outputs import export
 
         export(self)
@@ -257,7 +296,6 @@ class Init:
     ]
 
     def run(self) -> None:
-        """Write the files, and print their paths and the next commands."""
         from popsim.cli._init import write_project
 
         write_project(self.path)
@@ -270,43 +308,30 @@ class List:
     json: AsJson = False
 
     def run(self) -> None:
-        """Print the lists."""
         from popsim._shared.text_checks import align
         from popsim.cli._tasks import listed
 
+        kinds = listed()
         if self.json:
-            print_json({title.partition(" (")[0]: summaries for title, summaries in listed().items()})
+            print_json({title.partition(" (")[0]: summaries for title, summaries in kinds.items()})
             return
-        for title, summaries in listed().items():
+        for title, summaries in kinds.items():
             rows = [(f"  {name}", summary) for name, summary in summaries.items()]
-            print("\n".join([title, *align(rows, at_least=[29])]))
+            print(title, *align(rows, at_least=[29]), sep="\n")
 
 
 def print_json(value: Any) -> None:
     """Print a value as JSON, with null for numbers that are not finite."""
     import msgspec
 
-    encoded = msgspec.json.encode(value, enc_hook=_as_plain)
+    def as_plain(value: Any) -> Any:
+        if isinstance(value, range):
+            return [*value]
+        return value.tolist() if hasattr(value, "tolist") else str(value)  # of an array, of a path
+
+    encoded = msgspec.json.encode(value, enc_hook=as_plain)
     print(msgspec.json.format(encoded, indent=2).decode())
 
 
-def _as_plain(value: Any) -> Any:
-    """Return what JSON has for an array, a range or a path."""
-    if hasattr(value, "tolist"):
-        return value.tolist()
-    return [*value] if isinstance(value, range) else str(value)
-
-
-COMMANDS = {
-    "train": Train,
-    "sweep": Sweep,
-    "resume": Resume,
-    "info": Info,
-    "show": Show,
-    "compare": Compare,
-    "show-task": ShowTask,
-    "animate": Animate,
-    "export": Export,
-    "init": Init,
-    "list": List,
-}
+KINDS = (Train, Sweep, Resume, Info, Show, Compare, ShowTask, Animate, Export, Init, List)
+COMMANDS = {re.sub("(?<=[a-z])(?=[A-Z])", "-", kind.__name__).lower(): kind for kind in KINDS}

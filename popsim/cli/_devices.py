@@ -21,10 +21,8 @@ def keep_programs() -> None:
     JAX's own settings, such as the variables JAX_COMPILATION_CACHE_DIR and JAX_ENABLE_COMPILATION_CACHE, are
     left as they are. Where the folder cannot be written, programs are compiled as without it.
     """
-    if (
-        jax.config.values["jax_compilation_cache_dir"]
-        or not jax.config.values["jax_enable_compilation_cache"]
-    ):
+    values = jax.config.values
+    if values["jax_compilation_cache_dir"] or not values["jax_enable_compilation_cache"]:
         return
     try:
         folder = cache_folder() / f"programs-{processor_digest()}"

@@ -19,7 +19,7 @@ def write_project(path: Path) -> None:
     package = _package_name(as_path("path", path))
     if path.exists() and not path.is_dir():
         raise ValueError(f"`path` must be a folder, got {path}, which is a file.")
-    if path.exists() and any(path.iterdir()):
+    if path.is_dir() and any(path.iterdir()):
         raise ValueError(f"`path` must be an empty folder, or none yet, got {path}: it has files.")
     words = {
         "PACKAGE": package,

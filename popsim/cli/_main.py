@@ -62,8 +62,7 @@ def run_command(arguments: Sequence[str] | None = None) -> None:
 
 
 def _leave_output() -> None:
-    """Redirect standard output to nowhere, as Python flushes it once more at exit."""
-    with open(os.devnull, "w") as nowhere:
+    with open(os.devnull, "w") as nowhere:  # as Python flushes standard output once more at exit
         os.dup2(nowhere.fileno(), sys.stdout.fileno())
 
 
@@ -75,7 +74,6 @@ def _complain(text: str, code: int) -> NoReturn:
 
 
 def _format_warning(message: Warning | str, *_: Any) -> str:
-    """Format a warning as one line."""
     return f"popsim: warning: {one_line(message)}\n"
 
 
@@ -122,14 +120,14 @@ def _complaint(error: Exception, command: Any) -> tuple[str, int] | None:
         return f"the variables of JAX must have values that it knows: {error}.", 2
     if isinstance(error, OSError) or "jax" not in sys.modules:
         return None
-    if (complaint := backend_complaint(error)) is not None or not isinstance(error, RuntimeError):
-        return complaint
-    from popsim.sweeps import CellsFailed
+    complaint = backend_complaint(error)
+    if complaint is None and isinstance(error, RuntimeError):
+        from popsim.sweeps import CellsFailed
 
-    if not isinstance(error, CellsFailed):
-        return None
-    cause = backend_complaint(error.__cause__) if isinstance(error.__cause__, Exception) else None
-    return (str(error) if cause is None else f"{error} {cause[0].partition(': ')[0]}."), 1
+        if isinstance(error, CellsFailed):
+            cause = backend_complaint(error.__cause__) if isinstance(error.__cause__, Exception) else None
+            return (str(error) if cause is None else f"{error} {cause[0].partition(': ')[0]}."), 1
+    return complaint
 
 
 def text_in_box(box: str) -> str:
@@ -155,17 +153,16 @@ def use_option_names(message: str, command: object) -> str:
 def _options(command: type) -> Iterator[tuple[str, str]]:
     """Yield the fields of a command, or of the experiment that it trains, with their options."""
     hints = typing.get_type_hints(command, include_extras=True)
-    for field in dataclasses.fields(command):
-        hint = hints[field.name]
+    for name in (field.name for field in dataclasses.fields(command)):
+        hint = hints[name]
         kind, marks = getattr(hint, "__origin__", hint), getattr(hint, "__metadata__", ())
+        metavars, names = ([getattr(mark, part, None) for mark in marks] for part in ("metavar", "name"))
         if dataclasses.is_dataclass(kind):
             yield from _options(typing.cast(type, kind))
         elif tyro.conf.Positional in marks:
-            metavars = [mark.metavar for mark in marks if hasattr(mark, "metavar")]
-            yield field.name, metavars[0].split()[0] if metavars else field.name.upper()
+            yield name, next(filter(None, metavars), name.upper()).split()[0]
         else:
-            names = [mark.name for mark in marks if getattr(mark, "name", None)]
-            yield field.name, f"--{(names or [field.name])[0].replace('_', '-')}"
+            yield name, f"--{next(filter(None, names), name).replace('_', '-')}"
 
 
 def modules_of(error: BaseException) -> list[str]:
@@ -175,9 +172,8 @@ def modules_of(error: BaseException) -> list[str]:
 
 def notes_of(error: BaseException) -> str:
     """Return what popsim added to an error: what is saved, and how to continue."""
-    jax_says = "For simplicity, JAX has removed its internal frames"
-    notes = [note for note in getattr(error, "__notes__", ()) if isinstance(note, str)]
-    return " ".join(note for note in notes if jax_says not in note and note.strip("-"))
+    notes = (note for note in getattr(error, "__notes__", ()) if isinstance(note, str))
+    return " ".join(note for note in notes if "JAX has removed its internal" not in note and note.strip("-"))
 
 
 def backend_complaint(error: Exception) -> tuple[str, int] | None:
@@ -225,7 +221,7 @@ def _check_words(arguments: Sequence[str]) -> None:
     for place, argument in enumerate(arguments):
         has_value = argument.startswith("-") and "=" in argument
         option, joined, value = argument.partition("=") if has_value else ("", "", argument)
-        words = " ".join(filter(None, ("popsim", *arguments[:place], option + joined)))
+        words = " ".join(["popsim", *arguments[:place], option + joined]).strip()
         if not value:
             raise ValueError(f"there must be a value after `{words}`, got an empty one.")
         if not is_utf8(value):
@@ -233,15 +229,14 @@ def _check_words(arguments: Sequence[str]) -> None:
 
 
 def _split_imports(arguments: list[str]) -> tuple[list[str], list[str]]:
-    """Return the modules to import, and the arguments after them."""
     modules = []
     while arguments and arguments[0].partition("=")[0] == "--import":
-        module, arguments = _value_of_option(arguments, 0)
+        module, arguments = _split_option(arguments, 0)
         modules.append(module)
     return modules, arguments
 
 
-def _value_of_option(words: list[str], place: int) -> tuple[str, list[str]]:
+def _split_option(words: list[str], place: int) -> tuple[str, list[str]]:
     """Return the value of an option at a place, after "=" or as the next word, and the other words."""
     _, joined, value = words[place].partition("=")
     value = value if joined else "".join(words[place + 1 : place + 2])
@@ -293,7 +288,7 @@ def _training_command(command: str, settings: list[str]) -> tuple[Any, str, list
         return verbs[word], f"popsim sweep {word}", settings[1:]
     configs = [place for place, own in enumerate(settings) if own.partition("=")[0] == "--config"]
     if configs and command == "train":
-        return config_command(*_value_of_option(settings, configs[0]))
+        return config_command(*_split_option(settings, configs[0]))
     if word in EXPERIMENTS:
         return make(EXPERIMENTS[word]), f"popsim {command} {word}", settings[1:]
     if configs:
@@ -308,15 +303,15 @@ def _parse(command: Any, prog: str, settings: list[str]) -> Any:
     of_tyro = [word for word in settings if word.replace("_", "-").startswith("--tyro-")]
     if of_tyro:  # these write scripts, to any file
         raise ValueError(f"Unrecognized options: {of_tyro[0]}. See {prog} --help.")
-    complaint, config = io.StringIO(), (tyro.conf.OmitArgPrefixes,)
-    about = IMPORT if prog == "popsim" else None
+    about, complaint = IMPORT if prog == "popsim" else None, io.StringIO()
+    config = (tyro.conf.OmitArgPrefixes,)
     try:
         with contextlib.redirect_stderr(complaint):
             return tyro.cli(command, prog=prog, description=about, args=settings, config=config)
     except SystemExit as end:
-        if end.code:
-            raise ValueError(f"{text_in_box(complaint.getvalue())} See {prog} --help.") from None
-        raise
+        if not end.code:
+            raise
+        raise ValueError(f"{text_in_box(complaint.getvalue())} See {prog} --help.") from None
 
 
 def completion_script(shell: str) -> str:
@@ -330,10 +325,9 @@ def completion_script(shell: str) -> str:
     for name, make, verbs in (("train", train_command, {}), ("sweep", sweep_command, VERBS)):
         named = _union({experiment: make(kind) for experiment, kind in EXPERIMENTS.items()} | verbs)
         kinds[name] = dataclasses.make_dataclass(name.capitalize(), [("named", named)])
-    script = io.StringIO()
-    with contextlib.redirect_stdout(script), contextlib.suppress(SystemExit):
-        words = ["--tyro-print-completion", shell]
-        config = (tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes)
+    words = ["--tyro-print-completion", shell]
+    config = (tyro.conf.OmitArgPrefixes, tyro.conf.OmitSubcommandPrefixes)
+    with contextlib.redirect_stdout(io.StringIO()) as script, contextlib.suppress(SystemExit):
         tyro.cli(_union(kinds), prog="popsim", args=words, config=config)
     return script.getvalue()
 

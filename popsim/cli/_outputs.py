@@ -6,25 +6,19 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from popsim import store
 from popsim._shared.waiting import waiting_line
 from popsim.experiments import info_table, open_run, read_run_info, save_ensemble, verify_run
 from popsim.experiments.run_info import UNCHECKED
-from popsim.store import (
-    CorruptDataError,
-    MismatchError,
-    SaveError,
-    check_mat_path,
-    check_model_path,
-    check_netcdf_path,
-    write_mat,
-    write_netcdf,
-)
 from popsim.store.files import check_replaceable, raise_save_errors, write_file
 from popsim.sweeps import SweepFolder, open_sweep
 
-FORMATS = {".nc": (check_netcdf_path, write_netcdf), ".mat": (check_mat_path, write_mat)}
+FORMATS = {
+    ".nc": (store.check_netcdf_path, store.write_netcdf),
+    ".mat": (store.check_mat_path, store.write_mat),
+}
 """How states are checked and written, by the ending of the file."""
-DAMAGE = (CorruptDataError, MismatchError)
+DAMAGE = (store.CorruptDataError, store.MismatchError)
 OF_RUN, OF_SWEEP = ("model", "history", "figures", "states"), ("summary", "history")
 
 
@@ -37,9 +31,8 @@ def run_info(path: Path, verify: bool) -> tuple[dict[str, Any], str, dict[str, s
 def export(command: Any) -> None:
     """Write the requested files of a run or of a sweep, and print their paths."""
     folder = SweepFolder(command.path)
-    own, others = (OF_SWEEP, OF_RUN) if folder.is_sweep else (OF_RUN, OF_SWEEP)
-    paths = {name: getattr(command, name) for name in dict.fromkeys((*own, *others))}
-    paths = {name: path for name, path in paths.items() if path is not None}
+    own, write = (OF_SWEEP, _export_sweep) if folder.is_sweep else (OF_RUN, _export_run)
+    paths = {name: path for name in (*OF_RUN, "summary") if (path := getattr(command, name)) is not None}
     for name in [name for name in paths if name not in own]:
         if folder.is_sweep:
             of_cell = folder.command("export", "/cells/NUMBER")
@@ -47,7 +40,7 @@ def export(command: Any) -> None:
         raise ValueError(f"`{name}` must be given for a sweep only, got {paths[name]}.")
     if not paths:
         raise ValueError(f"popsim export must be given --{', --'.join(own)}, got none of them.")
-    (_export_sweep if folder.is_sweep else _export_run)(command.path, paths, overwrite=command.overwrite)
+    write(command.path, paths, overwrite=command.overwrite)
 
 
 def _export_run(path: Path, paths: dict[str, Path], *, overwrite: bool) -> None:
@@ -63,7 +56,7 @@ def _export_run(path: Path, paths: dict[str, Path], *, overwrite: bool) -> None:
     if states.suffix not in FORMATS:
         raise ValueError(f"`states` must end in {' or '.join(FORMATS)}, got {states}.")
     check_states, write_states = FORMATS[states.suffix]
-    checks = {"model": check_model_path, "history": check_netcdf_path, "states": check_states}
+    checks = {"model": store.check_model_path, "history": store.check_netcdf_path, "states": check_states}
     files = {name: paths[name] for name in checks if name in paths}
     for name, file in files.items():
         checks[name](file, name=name, **options)
@@ -76,12 +69,12 @@ def _export_run(path: Path, paths: dict[str, Path], *, overwrite: bool) -> None:
             if name == "model":
                 save_ensemble(file, run.ensemble, run.experiment, **options)
             elif name == "history":
-                write_netcdf(history_dataset(run), file, **options)
+                store.write_netcdf(history_dataset(run), file, **options)
             else:
                 write_states(states_dataset(run), file, **options)
         print(file)
     if failed:
-        raise SaveError(f"{figures} could not be written whole: {'; '.join(map(str, failed))}")
+        raise store.SaveError(f"{figures} could not be written whole: {'; '.join(map(str, failed))}")
 
 
 def _export_sweep(path: Path, paths: dict[str, Path], *, overwrite: bool) -> None:
@@ -90,7 +83,7 @@ def _export_sweep(path: Path, paths: dict[str, Path], *, overwrite: bool) -> Non
     if summary := paths.get("summary"):
         check_replaceable(summary, is_summary, kind="a summary", overwrite=overwrite, name="summary")
     if history := paths.get("history"):
-        check_netcdf_path(history, overwrite=overwrite, name="history")
+        store.check_netcdf_path(history, overwrite=overwrite, name="history")
         if importlib.util.find_spec("dask") is None:  # without it, all histories would be in memory at once
             raise ValueError(
                 "`history` of a sweep must be exported where dask is installed: pip install popsim[dask]"
@@ -100,7 +93,7 @@ def _export_sweep(path: Path, paths: dict[str, Path], *, overwrite: bool) -> Non
         write_file(summary, [opened.summary().to_csv().encode()])
         print(summary)
     if history:
-        write_netcdf(opened.load(), history, overwrite=overwrite)
+        store.write_netcdf(opened.load(), history, overwrite=overwrite)
         print(history)
 
 
@@ -113,10 +106,10 @@ def drawing(path: Path, figure: Any) -> Iterator[None]:
         with raise_save_errors(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             yield
-    except SaveError:
+    except store.SaveError:
         raise
     except Exception as error:  # of matplotlib, by its settings
-        raise SaveError(f"{path} could not be drawn: {type(error).__name__}: {error}") from error
+        raise store.SaveError(f"{path} could not be drawn: {type(error).__name__}: {error}") from error
     finally:
         plt.close(figure)
 
@@ -139,23 +132,15 @@ def write_movie(command: Any) -> Path:
     run, trials = open_run(command.path), command.trials or (0,)
     if command.conditions is not None:
         trials = find_trials(run, _by_name(command.conditions))
-    animation = animate_run(
-        run,
-        members=command.members,
-        batches=command.batches,
-        trials=trials,
-        noise=not command.without_noise,
-        playback=playback,
-    )
+    shown = {"members": command.members, "batches": command.batches, "trials": trials}
+    animation = animate_run(run, **shown, noise=not command.without_noise, playback=playback)
     with drawing(path, animation._fig):  # pyright: ignore[reportAttributeAccessIssue]
         return save_animation(animation, path)
 
 
 def _by_name(texts: Sequence[str]) -> dict[str, float]:
-    """Return the values of conditions that are written as NAME=VALUE."""
     try:
         return {name: float(value) for name, _, value in (text.partition("=") for text in texts)}
     except ValueError:
-        raise ValueError(
-            f"`conditions` must be NAME=VALUE, such as direction=1.57, got {', '.join(texts)}."
-        ) from None
+        given = ", ".join(texts)
+        raise ValueError(f"`conditions` must be NAME=VALUE, such as direction=1.57, got {given}.") from None

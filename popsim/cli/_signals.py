@@ -51,11 +51,9 @@ def ended_by_signals() -> Iterator[None]:
 def caught_signals() -> list[signal.Signals]:
     """Return the signals that this system has, without a SIGHUP that is ignored, as under `nohup`."""
     numbers = [getattr(signal, name) for name in SIGNALS if hasattr(signal, name)]
-    return [
-        number
-        for number in numbers
-        if not (number.name == "SIGHUP" and signal.getsignal(number) is signal.SIG_IGN)
-    ]
+    hangups = [number for number in numbers if number.name == "SIGHUP"]
+    ignored = [number for number in hangups if signal.getsignal(number) is signal.SIG_IGN]
+    return [number for number in numbers if number not in ignored]
 
 
 def _leave_on_signals() -> None:
@@ -106,9 +104,8 @@ def stop_on_signals(on_idle: Callable[[], str]) -> Iterator[Callable[[], bool]]:
             received.set()
             if not polled.is_set():
                 with contextlib.suppress(OSError):
-                    if os.isatty(2):  # below the line that is waited in
-                        print(file=sys.stderr)
-                    print(on_idle(), file=sys.stderr, flush=True)
+                    below = "\n" * os.isatty(2)  # the line that is waited in
+                    print(f"{below}{on_idle()}", file=sys.stderr, flush=True)
                 os._exit(EXIT_CODE)
 
     def receive(*_: Any) -> None:
@@ -149,8 +146,7 @@ def stop_when_input_ends() -> None:
 
 def _leave_closed(terminals: list[int]) -> None:
     """Redirect descriptors whose terminal was closed to nowhere, as writing to them would fail."""
-    for descriptor in terminals:
-        if not os.isatty(descriptor):
-            nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, descriptor)
-            os.close(nowhere)
+    with open(os.devnull, "wb") as nowhere:
+        for descriptor in terminals:
+            if not os.isatty(descriptor):
+                os.dup2(nowhere.fileno(), descriptor)

@@ -59,12 +59,11 @@ def task_figure(trials: Trial) -> Any:
     """Draw stacked trials side by side."""
     import matplotlib.pyplot as plt
 
-    n_rows, n_columns = len(task_trial_rows(trials)), jax.tree.leaves(trials)[0].shape[0]
-    size = (0.9 + 1.75 * n_columns, 0.9 + 0.85 * n_rows)
+    shape = len(task_trial_rows(trials)), jax.tree.leaves(trials)[0].shape[0]
+    size = (0.9 + 1.75 * shape[1], 0.9 + 0.85 * shape[0])
     with figure_style():
-        figure, axes = plt.subplots(
-            n_rows, n_columns, sharex=True, sharey="row", squeeze=False, figsize=size, layout="constrained"
-        )
+        figure = plt.figure(figsize=size, layout="constrained")
+        axes = figure.subplots(*shape, sharex=True, sharey="row", squeeze=False)
         draw_task_trials(axes, trials)
         figure.align_ylabels(axes[:, 0])
     return figure
@@ -73,18 +72,18 @@ def task_figure(trials: Trial) -> Any:
 def listed() -> dict[str, dict[str, str]]:
     """Return by title what `popsim list` prints: names with summaries, and modules of what is a user's."""
     definitions = {name: task_definition(name) for name in TASKS}
-    further = {
-        name: _summary(kind)
-        for name, kind in vars(popsim.tasks).items()
-        if inspect.isclass(kind) and issubclass(kind, AbstractTask) and kind not in definitions.values()
-    }
+    kinds = {name: kind for name, kind in vars(popsim.tasks).items() if inspect.isclass(kind)}
     return {
         "experiments (popsim train)": {name: _listed(kind) for name, kind in EXPERIMENTS.data.items()},
         "tasks (popsim train, popsim show-task); [body]: with a body, --plant": {
             name: "[body] " * isinstance(TASKS[name], MotorTask) + _listed(definition, names_class=True)
             for name, definition in definitions.items()
         },
-        "further tasks (popsim.tasks)": further,
+        "further tasks (popsim.tasks)": {
+            name: _summary(kind)
+            for name, kind in kinds.items()
+            if issubclass(kind, AbstractTask) and kind not in definitions.values()
+        },
         "plants (--plant)": {name: _plant_summary(choice.build) for name, choice in PLANTS.items()},
         "networks (--network)": {name: _listed(build) for name, build in NETWORKS.items()},
     }

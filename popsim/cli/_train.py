@@ -11,42 +11,20 @@ from typing import Annotated, Any
 import tyro
 from tqdm import tqdm
 
+from popsim import experiments
 from popsim._shared.text_checks import as_path, count_text
+from popsim.cli._commands import CellOptions, Flag, TrainingOptions
 from popsim.cli._devices import training_devices
-from popsim.cli._options import CellOptions, Flag, TrainingOptions
 from popsim.cli._signals import EXIT_CODE, stop_on_signals, stop_when_input_ends
-from popsim.experiments import (
-    AbstractExperiment,
-    NewRunOptions,
-    Recording,
-    Run,
-    RunStopped,
-    devices_of_run,
-    run_experiment,
-    run_or_resume,
-)
+from popsim.experiments import AbstractExperiment, Recording, RunStopped, run_experiment, run_or_resume
 from popsim.experiments.experiment import Grid
 from popsim.experiments.run_config import read_run_config
 from popsim.experiments.settings import setting_types
 from popsim.store import RunFolder
-from popsim.sweeps import (
-    Sweep,
-    SweepFolder,
-    make_sweep,
-    open_sweep,
-    run_cell,
-    run_sweep,
-    verify_sweep,
-)
+from popsim.sweeps import Sweep, SweepFolder, make_sweep, open_sweep, overview, run_cell, run_sweep
 from popsim.sweeps.cell_training import check_no_selection
 from popsim.sweeps.folder import parse_axes, read_config, read_seeds
 from popsim.sweeps.opened_sweep import read_sweep
-from popsim.sweeps.overview import (
-    UNCHECKED_OF_SWEEP,
-    UNCHECKED_WITHOUT_PLAN,
-    plan_table,
-    state_text,
-)
 from popsim.sweeps.running import check_sweep
 from popsim.sweeps.slurm import SlurmOptions, write_slurm_script
 from popsim.training.observers import check_tensorboard
@@ -58,7 +36,7 @@ DESCRIBED = ("experiment", "axes", "seeds", "n_members", "n_cells")  # in sweep.
 MOST_EXAMINED = 1000  # cells, each of which takes some milliseconds
 
 
-def finish(path: Path, train: Callable[[Callable[[], bool]], Run], *, resumes: bool) -> None:
+def finish(path: Path, train: Callable[[Callable[[], bool]], experiments.Run], *, resumes: bool) -> None:
     """Train, which may be stopped by a signal, and print the results; say so if all was finished before."""
 
     def on_idle() -> str:
@@ -121,7 +99,7 @@ def config_command(file: str, words: list[str]) -> tuple[type, str, list[str]]:
 def train_command(
     kind: type[AbstractExperiment],
     experiment: AbstractExperiment | None = None,
-    stated: NewRunOptions = NewRunOptions(),  # noqa: B008
+    stated: experiments.NewRunOptions = experiments.NewRunOptions(),  # noqa: B008
 ) -> type:
     """Return the command that trains an experiment, as a dataclass for tyro, with the defaults of a file."""
     settings, kept = settings_of(kind), settings_of(Recording)
@@ -151,7 +129,7 @@ def train_command(
             out = self.out or Path("runs") / f"{experiment.name}-{experiment.seed}"
             devices = self.training.devices
             if devices is None and self.resume and RunFolder(out).description.exists():
-                devices = devices_of_run(out)
+                devices = experiments.devices_of_run(out)
             options: dict[str, Any] = {
                 **self.training.run_options,
                 "recording": as_kind(Recording, self.recording),
@@ -207,7 +185,7 @@ class SweepOptions:
     def make_and_train(self, sweep: Sweep, out: Path) -> None:
         """Make a sweep and train its cells, or only print its cells."""
         if self.dry_run:
-            print(plan_table(sweep))
+            print(overview.plan_table(sweep))
             check_sweep(sweep, out)
             return
         opened = make_sweep(sweep, out, without_lock=self.cells.without_lock)
@@ -282,7 +260,6 @@ class SweepConfig(SweepOptions):
     """the folder of the sweep"""
 
     def run(self) -> None:
-        """Make the sweep and train its cells."""
         is_sweep = self.config.is_dir()
         self.make_and_train(read_sweep(self.config).sweep if is_sweep else read_config(self.config), self.out)
 
@@ -299,7 +276,6 @@ class SweepRun:
     """stop with a checkpoint when standard input ends, as it does when the process that started this dies"""
 
     def run(self) -> None:
-        """Train the cells."""
         if self.until_input_ends:
             stop_when_input_ends()
         elif self.cell:
@@ -327,7 +303,6 @@ class SweepScript:
     """replace an existing script"""
 
     def run(self) -> None:
-        """Write the script and print its path."""
         if not self.slurm:
             raise ValueError("popsim sweep script must be given --slurm: there is no other kind of script.")
         if self.options.tensorboard:
@@ -340,7 +315,7 @@ VERBS: dict[str, type] = {"run": SweepRun, "script": SweepScript}
 
 def sweep_info(path: Path, verify: bool) -> tuple[dict[str, Any], str, dict[str, str], str]:
     """Return what a sweep is as plain data and as text, what is damaged, and what was not checked."""
-    damage = verify_sweep(path) if verify else {}
+    damage = overview.verify_sweep(path) if verify else {}
     opened = read_sweep(path, is_known=False).with_notes()
     is_examined = verify or opened.n_cells <= MOST_EXAMINED
     opened = opened.examine() if is_examined else opened
@@ -361,5 +336,5 @@ def sweep_info(path: Path, verify: bool) -> tuple[dict[str, Any], str, dict[str,
         name = opened.folder.cell(number).path.relative_to(opened.folder.path).as_posix()
         if not any(file.startswith(f"{name}/") for file in damage):
             damage[name] = opened.problem_of(number)
-    unchecked = UNCHECKED_WITHOUT_PLAN if opened.plan is None else UNCHECKED_OF_SWEEP
-    return described, state_text(opened) + hint, damage, unchecked
+    unchecked = overview.UNCHECKED_WITHOUT_PLAN if opened.plan is None else overview.UNCHECKED_OF_SWEEP
+    return described, overview.state_text(opened) + hint, damage, unchecked

@@ -148,12 +148,10 @@ class AbstractExperiment(abc.ABC):
 
     def _combinations(self, names: list[str]) -> list[Any]:
         """Return an experiment for each combination of values of some settings of the grid."""
-        values = [choices for name, choices in self.grid if name in names]
-        replaced = {"grid": (), "n_members": self._n_seeds}
-        return [
-            dataclasses.replace(self, **replaced, **dict(zip(names, combination, strict=True)))
-            for combination in itertools.product(*values)
-        ]
+        grid = itertools.product(*(choices for name, choices in self.grid if name in names))
+        seeds: Any = {"grid": (), "n_members": self._n_seeds}
+        combinations = [dict(zip(names, values, strict=True)) for values in grid]
+        return [dataclasses.replace(self, **seeds, **settings) for settings in combinations]
 
     @property
     def _n_seeds(self) -> int:
@@ -243,9 +241,8 @@ class AbstractExperiment(abc.ABC):
         from popsim.experiments.joined_ensembles import join_ensembles  # which loads the bodies
 
         names = [name for name, _ in self.grid if self.member_settings[name] == "model"]
-        parts, labels = self._combinations(names), []
-        for part in parts:
-            labels.append(", ".join(f"{name} = {getattr(part, name)}" for name in names))
+        parts = self._combinations(names)
+        labels = [", ".join(f"{name} = {getattr(part, name)}" for name in names) for part in parts]
         joined = join_ensembles([part._build_seeds() for part in parts], labels)
         return _in_order(joined, self.members, names)
 
@@ -271,10 +268,7 @@ def check_recording(recording: Any) -> None:
 
 def _in_order(ensemble: Any, members: Members, names: list[str]) -> Any:
     """Return the models of members from those of each combination of the named settings and seeds."""
-    places = dict(zip(members.names, np.indices(members.shape), strict=True))
-    shape = dict(zip(members.names, members.shape, strict=True))
-    axes = [*names, "seed"]
-    rows = np.ravel_multi_index([places[name].ravel() for name in axes], [shape[name] for name in axes])
-    if np.array_equal(rows, np.arange(rows.size)):
-        return ensemble
-    return members_at(ensemble, np.asarray(rows))
+    axes = [members.names.index(name) for name in [*names, "seed"]]
+    places = [np.indices(members.shape)[axis].ravel() for axis in axes]
+    rows = np.ravel_multi_index(places, [members.shape[axis] for axis in axes])
+    return ensemble if np.array_equal(rows, np.arange(rows.size)) else members_at(ensemble, np.asarray(rows))

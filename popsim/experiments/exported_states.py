@@ -19,19 +19,12 @@ from popsim.trial import Trial
 __all__ = ["history_dataset", "states_dataset"]
 
 FEATURES: Mapping[str, tuple[str, str]] = {
-    "activity": ("unit", "1"),
-    "network_hidden": ("unit", "1"),
+    **dict.fromkeys(("activity", "network_hidden", "unit_input"), ("unit", "1")),
+    **dict.fromkeys(("network_received", "received"), ("input", "1")),
     "network_output": ("output", "1"),
-    "network_received": ("input", "1"),
-    "received": ("input", "1"),
-    "unit_input": ("unit", "1"),
     "command": ("actuator", ""),
-    "hand_position": ("space", "m"),
-    "hand_velocity": ("space", "m/s"),
-    "cursor_position": ("space", "m"),
-    "cursor_velocity": ("space", "m/s"),
-    "target_position": ("space", "m"),
-    "target_velocity": ("space", "m/s"),
+    **{f"{what}_position": ("space", "m") for what in ("hand", "cursor", "target")},
+    **{f"{what}_velocity": ("space", "m/s") for what in ("hand", "cursor", "target")},
     "external_force": ("space", "N"),
     "external_torque": ("coordinate", "N m"),
     "start": ("space", "m"),
@@ -59,9 +52,9 @@ def states_dataset(run: Run) -> Any:
     arrays = [*named_states(run.ensemble, evaluation.states), *named_parts(trials, of_members)]
     features = {**FEATURES, **{f"plant_{name}": axis for name, axis in of_body.items()}}
     variables, lengths = named_variables(arrays, features)
-    losses = evaluation.losses.terms
-    stacked = np.stack([np.asarray(loss) for loss in losses.values()], axis=-1)
-    variables["loss"] = (("member", "trial", "term"), stacked, {"long_name": "weighted loss"})
+    losses = jax.device_get(evaluation.losses.terms)
+    about: Any = {"long_name": "weighted loss"}
+    variables["loss"] = (("member", "trial", "term"), np.stack([*losses.values()], axis=-1), about)
     timeline = trials.timeline
     times = (np.arange(timeline.n_steps) + 1) * timeline.dt
     coordinates = {
@@ -108,15 +101,11 @@ def _areas(model: Any, lengths: Mapping[str, int]) -> dict[str, tuple[str, list[
     groups = network.unit_groups() if isinstance(network, AbstractNetwork) else {}
     if "unit" not in lengths or not groups:
         return {}
-    names = [""] * lengths["unit"]
-    for area, units in reversed(groups.items()):
-        for unit in units:
-            names[unit] = area
-    return {"area": ("unit", names)}
+    area_of = {unit: area for area, units in reversed(groups.items()) for unit in units}
+    return {"area": ("unit", [area_of.get(unit, "") for unit in range(lengths["unit"])])}
 
 
 def _attributes(run: Run) -> dict[str, Any]:
-    """Return what a file says of the run from which it comes."""
     described = describe_experiment(run.experiment)
     return {
         "experiment": run.experiment.name,
@@ -151,7 +140,6 @@ def named_variables(
 
 
 def _named_leaves(tree: PyTree, name: str, *leading: str) -> Iterator[NamedArray]:
-    """Yield the arrays of a tree, called by the name of the tree and their place in it."""
     leaves = jax.tree.leaves(tree)
     for place, index in leaf_names(tree).items():
         yield "_".join(part for part in (name, *place.split(".")) if part), leading, leaves[index]

@@ -1,6 +1,7 @@
 """Models with different settings, joined into one ensemble."""
 
 import dataclasses
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,6 +13,9 @@ from popsim.noise import AbstractNoise, NoNoise
 from popsim.senses import SensoryChannel
 
 __all__ = ["join_ensembles"]
+
+PARTS = (AbstractNoise, SensoryChannel)
+"""What is made alike where it differs between models."""
 
 
 def join_ensembles(ensembles: Sequence[Any], labels: Sequence[str]) -> Any:
@@ -44,7 +48,6 @@ def join_ensembles(ensembles: Sequence[Any], labels: Sequence[str]) -> Any:
 
 
 def _are_incompatible(first: Any, second: Any) -> bool:
-    """Whether two leaves cannot be rows of one array."""
     if eqx.is_array(first) and eqx.is_array(second):
         return first.shape[1:] != second.shape[1:] or first.dtype != second.dtype
     return type(first) is not type(second) or bool(first != second)
@@ -52,11 +55,8 @@ def _are_incompatible(first: Any, second: Any) -> bool:
 
 def _with_common_parts(ensembles: Sequence[Any]) -> Sequence[Any]:
     """Return the ensembles with delays and noises of the same kind."""
-
-    def is_part(node: Any) -> bool:
-        return isinstance(node, AbstractNoise | SensoryChannel)
-
-    columns, structures = zip(*(jax.tree.flatten(each, is_leaf=is_part) for each in ensembles), strict=True)
+    parts = functools.partial(jax.tree.flatten, is_leaf=lambda node: isinstance(node, PARTS))
+    columns, structures = zip(*map(parts, ensembles), strict=True)
     if any(structure != structures[0] for structure in structures):
         return ensembles
     arrays = [filter(eqx.is_array, jax.tree.leaves(ensemble)) for ensemble in ensembles]
@@ -69,16 +69,13 @@ def _with_common_parts(ensembles: Sequence[Any]) -> Sequence[Any]:
 def _common(nodes: Sequence[Any], counts: Sequence[int]) -> Sequence[Any]:
     """Return the nodes at one place of all ensembles, made alike where they are noises or channels."""
     if all(isinstance(node, AbstractNoise) for node in nodes):
-        template = next((noise for noise in nodes if not isinstance(noise, NoNoise)), None)
-        if template is None:
-            return nodes
+        template = next((noise for noise in nodes if not isinstance(noise, NoNoise)), NoNoise())
 
         def silent(n_members: int) -> Any:
             return jax.tree.map(lambda leaf: jnp.zeros((n_members, *leaf.shape[1:]), leaf.dtype), template)
 
-        return [
-            silent(n) if isinstance(node, NoNoise) else node for node, n in zip(nodes, counts, strict=True)
-        ]
+        pairs = zip(nodes, counts, strict=True)
+        return [silent(n) if isinstance(node, NoNoise) else node for node, n in pairs]
     if not all(isinstance(node, SensoryChannel) for node in nodes):
         return nodes
     noises = _common([node.noise for node in nodes], counts)

@@ -173,29 +173,19 @@ class AbstractMotorExperiment(AbstractTaskExperiment):
         plant, trials = self.build_plant(), self.build_task().validation_trials()
         _, dt = self.times
         posture = _rest_posture(plant)
+        seen = GaussianNoise(np.repeat(self.vision_noise, 2))
+        felt = GaussianNoise(np.repeat(self.effective_value("proprioception_noise"), posture.size // 2))
         channels = {
-            "vision": SensoryChannel(
-                vision, self.vision_delay, GaussianNoise(np.repeat(self.vision_noise, 2))
-            ),
-            "proprioception": SensoryChannel(
-                proprioception,
-                self.proprioception_delay,
-                GaussianNoise(np.repeat(self.effective_value("proprioception_noise"), posture.size // 2)),
-            ),
+            "vision": SensoryChannel(vision, self.vision_delay, seen),
+            "proprioception": SensoryChannel(proprioception, self.proprioception_delay, felt),
         }
         scaling = _scaling(plant, posture, PLANTS[self.plant].proprioceptive_scale)
         of_target = scaling.pop("target")
+        sizes = n_network_inputs(trials, plant, channels), self.n_units, plant.n_commands
+        options: Any = EXCITING if isinstance(plant, MusculoskeletalPlant) else {}
+        options = {**options, "noise_std": self.effective_value("hidden_noise"), "dt": dt, "key": key}
         return SensorimotorLoop(
-            build_network(
-                self.network,
-                n_network_inputs(trials, plant, channels),
-                self.n_units,
-                plant.n_commands,
-                noise_std=self.effective_value("hidden_noise"),
-                dt=dt,
-                key=key,
-                **(EXCITING if isinstance(plant, MusculoskeletalPlant) else {}),
-            ),
+            build_network(self.network, *sizes, **options),
             plant,
             channels,
             MotorNoise(*self.effective_value("motor_noise")),

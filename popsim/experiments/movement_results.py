@@ -31,11 +31,7 @@ MEASURES = {
 """By measure: its name and unit in the table, how many of these units make one in SI, and the decimals."""
 AT_END = ("end_point_error_m", "final_speed_m_per_s")
 NOISE_OFF, NOISE_ON = "noise_off_worst_target", "noise_on_mean"
-HEADINGS: Mapping[str, str] = {
-    NOISE_OFF: "noise off, worst target",
-    NOISE_ON: "noise on, mean",
-    "all trials": "",
-}
+HEADINGS = {NOISE_OFF: "noise off, worst target", NOISE_ON: "noise on, mean", "all trials": ""}
 LIMITS_OF_AN_ARM = {
     NOISE_OFF: {"end_point_error_m": 0.002, "final_speed_m_per_s": 0.01},
     NOISE_ON: {"end_point_error_m": 0.005, "final_speed_m_per_s": 0.02},
@@ -111,11 +107,8 @@ def _reach_rows(experiment: Any, ensemble: Any, limits: dict[str, dict[str, floa
             NOISE_OFF: {name: as_json_numbers(clean[name][index].max()) for name in AT_END},
             NOISE_ON: {name: as_json_numbers(noisy[name][index].mean()) for name in AT_END},
         }
-        within = all(
-            (number := found[condition][name]) is not None and number < limit
-            for condition, of_condition in limits.items()
-            for name, limit in of_condition.items()
-        )
+        pairs = [(found[group][name], limits[group][name]) for group in found for name in AT_END]
+        within = all(number is not None and number < limit for number, limit in pairs)
         rows.append({"member": index, **found, "within_limits": within})
     return rows
 
@@ -146,10 +139,8 @@ def movement_table(summary: Mapping[str, Any]) -> ResultTable:
         numbers = [(name, row[group][name]) for group, name in places]
         return [None if number is None else MEASURES[name][2] * number for name, number in numbers]
 
-    columns = []
-    for group, measure in places:
-        label, unit, _, digits = MEASURES[measure]
-        columns.append(Column(label, unit, HEADINGS.get(group, group), digits, width=13))
+    about = [(*MEASURES[name], str(HEADINGS.get(group, group))) for group, name in places]
+    columns = [Column(name, unit, heading, digits, width=13) for name, unit, _, digits, heading in about]
     if limits := summary.get("limits"):
         rows = member_rows(summary, lambda row: [*scaled(row), row["within_limits"]])
         return ResultTable([*columns, Column("within limits")], [*rows, Row(LIMITS, [*scaled(limits), ""])])

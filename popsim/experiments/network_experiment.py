@@ -106,17 +106,16 @@ def scores(
     if score == "accuracy":
         outputs = evaluation.states.network.output
         if trials.session is not None:  # (member, session, time, output): of the single trials
-            single = separate_trials(trials)
-            outputs = outputs.reshape(len(outputs), -1, single.timeline.n_steps, outputs.shape[-1])
-            trials = single
+            trials = separate_trials(trials)
+            outputs = outputs.reshape(len(outputs), -1, trials.timeline.n_steps, outputs.shape[-1])
         return np.asarray(choice_accuracy(outputs, trials.targets))
     if score == "reward":
         return np.asarray(jnp.mean(jnp.sum(evaluation.states.interaction.reward, axis=-1), axis=1))
     if score == "loss":
         return np.asarray(jnp.mean(evaluation.losses.total, axis=1))
     weight: Any = task.loss.at_batch(LAST_BATCH).weights["output error"]
-    weight = weight.values if isinstance(weight, PerMember) else weight
-    return np.asarray(jnp.mean(evaluation.losses.terms["output error"], axis=1) / weight)
+    weights = weight.values if isinstance(weight, PerMember) else weight
+    return np.asarray(jnp.mean(evaluation.losses.terms["output error"], axis=1) / weights)
 
 
 N_TRIALS = 1000
@@ -220,16 +219,10 @@ class AbstractNetworkExperiment(AbstractTaskExperiment):
             )
         n_outputs = trials.targets.values.shape[-1] if policy is None else policy.n_outputs
         tau, dt = self.effective_value("tau"), trials.timeline.dt
-        network = build_network(
-            self.effective_value("network"),
-            n_network_inputs(trials),
-            self.n_units,
-            n_outputs,
-            dt=dt,
-            noise_std=self.effective_value("hidden_noise"),
-            key=key,
-            **({} if tau is None else {"tau": tau}),
-        )
+        sizes = n_network_inputs(trials), self.n_units, n_outputs
+        options: Any = {"dt": dt, "noise_std": self.effective_value("hidden_noise"), "key": key}
+        options |= {} if tau is None else {"tau": tau}
+        network = build_network(self.effective_value("network"), *sizes, **options)
         return NetworkModel(network, policy=policy, dt=dt)
 
     def summarize(self, ensemble: Any) -> dict[str, Any]:
@@ -246,14 +239,12 @@ class AbstractNetworkExperiment(AbstractTaskExperiment):
                 name: scores(members, task, trials, score, member_ids=self.members.ids, key=key).tolist()
                 for name, trials in trial_sets.items()
             }
-            rows = [
-                {"member": index} | {name: as_json_numbers(values[index]) for name, values in named.items()}
+            return [
+                {"member": index}
+                | {name: as_json_numbers(values[index]) for name, values in named.items()}
+                | ({} if preset.score is None else {"does_the_task": preset.is_met(named["fresh"][index])})
                 for index in range(self.n_members)
             ]
-            if preset.score is not None:
-                for row, fresh in zip(rows, named["fresh"], strict=True):
-                    row["does_the_task"] = bool(preset.is_met(fresh))
-            return rows
 
         return {
             "task": self.task_name,
@@ -265,7 +256,7 @@ class AbstractNetworkExperiment(AbstractTaskExperiment):
 
     def table(self, summary: dict[str, Any]) -> ResultTable:
         score, limit = summary["score"], summary["limit"]
-        columns = {"validation": Column("validation", digits=4), "fresh": Column("fresh", digits=4)}
+        columns = {name: Column(name, digits=4) for name in ("validation", "fresh")}
         caption = f"{summary['task']}: {score} in {summary['n_fresh_trials']} fresh trials"
         if limit is not None:
             columns["does_the_task"] = Column("does the task")

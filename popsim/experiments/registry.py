@@ -72,23 +72,16 @@ def _task_experiment(name: str, build: Callable[..., AbstractTask]) -> type[Abst
             f"the arguments of the task {name!r} must have names of their own, got {', '.join(taken)}, which "
             "every experiment has."
         )
-    defaults = DEFAULTS.get(name, {})
-    changed = [
-        (field.name, field.type, dataclasses.field(default=defaults[field.name], metadata=field.metadata))
-        for field in dataclasses.fields(base)
-        if field.name in defaults
-    ]
+    changed, fields = [], {field.name: field for field in dataclasses.fields(base)}
+    for setting, default in DEFAULTS.get(name, {}).items():
+        field = dataclasses.field(default=default, metadata=fields[setting].metadata)
+        changed.append((setting, fields[setting].type, field))
     summary = (written.__doc__ or "").strip().partition("\n")[0]
+    title = "".join(map(str.capitalize, name.split("-")))
+    about = f"{summary}\n\n`popsim show-task {name}` shows its trials."
+    namespace = {"__doc__": about, "name": name, "definition": staticmethod(build)}
     kind = dataclasses.make_dataclass(
-        "".join(word.capitalize() for word in name.split("-")),
-        [*changed, *arguments],
-        bases=(base,),
-        namespace={
-            "__doc__": f"{summary}\n\n`popsim show-task {name}` shows its trials.",
-            "name": name,
-            "definition": staticmethod(build),
-        },
-        frozen=True,
+        title, [*changed, *arguments], bases=(base,), namespace=namespace, frozen=True
     )
     of_library = written.__module__.startswith("popsim.")
     kind.__module__ = __name__ if of_library else written.__module__  # which `--import` names
@@ -121,9 +114,8 @@ def register_experiment(experiment: type[AbstractExperiment]) -> type[AbstractEx
 
 def describe_experiment(experiment: AbstractExperiment) -> dict[str, Any]:
     """Return the name, module and settings of an experiment: as given, and those in effect as text."""
-    units, grid = experiment.units(), dict(experiment.grid)
+    units, grid, in_effect = experiment.units(), dict(experiment.grid), {}
     common = {field.name for field in dataclasses.fields(AbstractExperiment)}
-    in_effect = {}
     for name in [field.name for field in dataclasses.fields(experiment)]:
         setting = getattr(experiment, name) if name in common else experiment.effective_value(name)
         texts = [setting_text(value, units.get(name, ())) for value in grid.get(name, (setting,))]
@@ -150,8 +142,8 @@ def setting_text(value: object, units: Sequence[str] = ()) -> str:
     if len(units) > 1 and (not isinstance(value, list | tuple) or len(units) != len(value)):
         raise ValueError(f"`units` must be one, or one for each number of {value!r}, got {units!r}.")
     if isinstance(value, list | tuple):
-        each_unit = [units[:1]] * len(value) if len(units) < 2 else [(unit,) for unit in units]
-        return ", ".join(setting_text(each, unit) for each, unit in zip(value, each_unit, strict=True))
+        each_unit = [(unit,) for unit in units] if len(units) > 1 else [units] * len(value)
+        return ", ".join(map(setting_text, value, each_unit))
     text = value if isinstance(value, str) else json.dumps(value)
     return " ".join([text, *units])
 
@@ -182,7 +174,6 @@ def rebuild_experiment(
 
 
 def _advice_on_import(what: str, name: str, description: Mapping[str, Any], source: str | Path) -> str:
-    """Return what to do where the experiment or the network of a file is not registered."""
     return (
         f"the {what} of {source} must be registered, got {name!r}: see register_{what} of popsim.{what}s; on "
         f"the command line name the module that does it: popsim {import_option(description)}..."

@@ -15,8 +15,7 @@ __all__ = ["Column", "Row", "ResultTable", "RunFigure"]
 Entry = str | float | bool | None
 """A value of a table: None for a number that is missing or not finite, "" for an empty cell."""
 
-LIMITS = "limits"
-"""The label of the row with the limits for the values of members."""
+LIMITS = "limits"  # the label of the row with those for the values of members
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,7 +103,7 @@ class ResultTable:
         place = list(self.columns).index(column)
         members = [row for row in self.rows if row.member is not None]
         values = [row.values[place] for row in members if row.label == members[0].label]
-        return np.array([float("nan") if is_missing(value) else value for value in values], np.float64)
+        return np.array([np.nan if isinstance(value, str | None) else value for value in values], np.float64)
 
     def with_labels(self, labels: Mapping[str, Sequence[str]]) -> "ResultTable":
         """Return the table with columns that say more of each member, before the others.
@@ -116,27 +115,26 @@ class ResultTable:
         - `labels`: the title of each column, and its text for each member.
         """
 
-        def labelled(row: Row) -> Row:
+        rows = []
+        for row in self.rows:
             own = ["" if row.member is None else texts[row.member] for texts in labels.values()]
-            return dataclasses.replace(row, values=[*own, *row.values])
-
-        columns = [*map(Column, labels), *self.columns]
-        return dataclasses.replace(self, columns=columns, rows=[labelled(row) for row in self.rows])
+            rows.append(dataclasses.replace(row, values=[*own, *row.values]))
+        return dataclasses.replace(self, columns=[*map(Column, labels), *self.columns], rows=rows)
 
     def __repr__(self) -> str:
         """Format the table as text, without member numbers if there are none."""
-        labels = [["", *(row.label for row in self.rows)]]
+        columns = [["", *(row.label for row in self.rows)]]
         if self.has_members:
             numbers = ("" if row.member is None else str(row.member) for row in self.rows)
-            labels.append(["member", *numbers])
-        place = len(labels)
-        columns, sides, at_least = labels, "<>"[:place], [19, 7][:place]
+            columns.append(["member", *numbers])
+        place = len(columns)
+        sides, at_least = "<>"[:place], [19, 7][:place]
         for i, column in enumerate(self.columns):
             values = [row.values[i] for row in self.rows]
             numeric = is_numeric(values)
             sides, at_least = sides + "<>"[numeric], [*at_least, column.width * numeric]
             texts = [column.title, *(entry_text(value, column) for value in values)]
-            columns = [*columns, [f"{' ' if numeric else '  '}{text}" for text in texts]]
+            columns.append([f"{' ' if numeric else '  '}{text}" for text in texts])
         rows = list(zip(*columns, strict=True))
         widths = column_widths(rows, at_least)
         line = " " * sum(widths[:place])
@@ -158,11 +156,6 @@ def member_rows(summary: Mapping[str, Any], values: Callable[[Any], Sequence[Ent
     return [
         Row(name, values(row), row["member"]) for name, rows in summary["ensembles"].items() for row in rows
     ]
-
-
-def is_missing(value: Entry) -> bool:
-    """Whether a value is no number."""
-    return value is None or isinstance(value, str)
 
 
 def entry_text(value: Entry, column: Column) -> str:

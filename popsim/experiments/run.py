@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -87,11 +87,10 @@ class RunHistory:
     def trainables(self) -> PyTree:
         """The trainable arrays in the structure of the ensemble: at each leaf a lazy `xarray.DataArray` with
         the axes (trainables_batch, member, ...), and None where nothing was kept."""
-        leaves, structure = jax.tree.flatten(self.template)
-        arrays: list[Any] = [None] * len(leaves)
+        structure = jax.tree.structure(self.template)
+        arrays: list[Any] = [None] * structure.num_leaves
         for name, index in leaf_names(self.template).items():
-            if PREFIXES[TRAINABLES] + name in self.dataset:
-                arrays[index] = self.dataset[PREFIXES[TRAINABLES] + name]
+            arrays[index] = self.dataset.get(PREFIXES[TRAINABLES] + name)
         return jax.tree.unflatten(structure, arrays)
 
 
@@ -101,6 +100,13 @@ class Script:
 
     task: AbstractTask
     build: Callable[[Key[Array, ""]], AbstractModel]
+
+    def build_task(self) -> AbstractTask:
+        return self.task
+
+    def build_ensemble(self, n_members: int | None) -> Any:
+        key = seed_key(0)
+        return self.build(key) if n_members is None else make_ensemble(self.build, n_members, key=key)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -115,11 +121,10 @@ class Run:
     source: AbstractExperiment | Script
 
     def __repr__(self) -> str:
-        about = type(self.task).__name__
-        if not isinstance(self.source, Script):
-            own = self.source
-            about = f"{own.name}, {count_text(own.n_members, 'member')}, {count_text(own.n_batches, 'batch')}"
-        return f"Run({str(self.folder.path)!r}: {about})"
+        if isinstance(own := self.source, Script):
+            return f"Run({str(self.folder.path)!r}: {type(self.task).__name__})"
+        sizes = f"{count_text(own.n_members, 'member')}, {count_text(own.n_batches, 'batch')}"
+        return f"Run({str(self.folder.path)!r}: {own.name}, {sizes})"
 
     @property
     def folder(self) -> RunFolder:
@@ -153,11 +158,10 @@ class Run:
     @functools.cached_property
     def task(self) -> AbstractTask:
         """The task."""
-        return self.source.task if isinstance(self.source, Script) else self.source.build_task()
+        return self.source.build_task()
 
     @functools.cached_property
-    def _n_members(self) -> int | None:
-        """The number of members; None for a single model."""
+    def _n_members(self) -> int | None:  # None for a single model
         if isinstance(self.source, Script):
             return self._dataset.sizes.get("member")
         return self.source.n_members
@@ -165,12 +169,9 @@ class Run:
     @functools.cached_property
     def _template(self) -> Any:
         """The ensemble, or the model, with `jax.ShapeDtypeStruct`s in place of arrays."""
-        if not isinstance(self.source, Script):
-            return eqx.filter_eval_shape(self.source.build_ensemble)
-        build, n_members, key = self.source.build, self._n_members, seed_key(0)
-        return eqx.filter_eval_shape(
-            lambda: build(key) if n_members is None else make_ensemble(build, n_members, key=key)
-        )
+        if isinstance(self.source, Script):
+            return eqx.filter_eval_shape(functools.partial(self.source.build_ensemble, self._n_members))
+        return eqx.filter_eval_shape(self.source.build_ensemble)
 
     @functools.cached_property
     def _dataset(self) -> Any:
@@ -180,11 +181,8 @@ class Run:
 
     @functools.cached_property
     def _checkpoint(self) -> Checkpoint:
-        """The model of the last checkpoint."""
-        expected = named_arrays({"model": self._template})
-        shapes = {name: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for name, leaf in expected.items()}
         try:
-            checkpoint = self.parts.open_checkpoints().restore(lambda _: shapes, subset=True)
+            checkpoint = self._restore(named_arrays({"model": self._template}))
         except MismatchError as error:
             if not isinstance(self.source, Script):
                 raise
@@ -193,6 +191,11 @@ class Run:
         if checkpoint is None:
             raise ValueError(f"the run {self.folder.path} must have a checkpoint: it has none yet.")
         return checkpoint
+
+    def _restore(self, arrays: Mapping[str, Any]) -> Checkpoint | None:
+        """Read from the last checkpoint what has the names, shapes and dtypes of some arrays."""
+        shapes = {name: jax.ShapeDtypeStruct(array.shape, array.dtype) for name, array in arrays.items()}
+        return self.parts.open_checkpoints().restore(lambda _: shapes, subset=True)
 
     @functools.cached_property
     def ensemble(self) -> Any:
@@ -213,9 +216,7 @@ class Run:
         now = task_computation(self.task, self._template, n_members=self._n_members)
         if different := different_settings(then, now):
             return different
-        shapes = {name: jax.ShapeDtypeStruct(array.shape, array.dtype) for name, array in now.arrays.items()}
-        # Of whichever is the last by now: these arrays are the same in all of a training.
-        checkpoint = self.parts.open_checkpoints().restore(lambda _: shapes, subset=True)
+        checkpoint = self._restore(now.arrays)  # whichever is the last by now: all have the same of these
         found = compare_computations(then, now, checkpoint.arrays if checkpoint else {})
         return "; ".join(found.refused + found.unknown)
 
@@ -262,9 +263,7 @@ class Run:
             )
 
         def at_batch(leaf: Any, rows: Any) -> Any:
-            if rows is None:
-                return leaf
-            return jnp.asarray(rows.sel(trainables_batch=batch).values, leaf.dtype)
+            return leaf if rows is None else jnp.asarray(rows.sel(trainables_batch=batch).values, leaf.dtype)
 
         return jax.tree.map(at_batch, self.ensemble, self.history.trainables, is_leaf=lambda x: x is None)
 
@@ -313,7 +312,7 @@ class Run:
             name: [setting_text(value, units.get(name, ())) for value in values.tolist()]
             for name, values in members.settings.items()
         }
-        return {**labels, "seed": [str(seed) for seed in members.ids]}
+        return {**labels, "seed": [*map(str, members.ids)]}
 
     def training_trials(self, batch: WholeNumber) -> Trial:
         """Return the training trials of all members in a batch, with axes (member, trial, ...)."""
@@ -347,13 +346,13 @@ def open_run(
     `CorruptDataError` if one of these is damaged or missing. The parts of the run raise the same errors when
     they are read. `popsim.experiments.read_run_info` opens a run without its experiment.
     """
-    if task is not None:
-        if not callable(build):
-            raise ValueError(f"`build` must make one model, build(key), as for a `task`, got {build!r:.100}.")
+    if task is None:
+        described = RunFolder.open(path)
+        run = Run(described, rebuild_experiment(described.content, described.path, build=build))
+    elif callable(build):
         check_task(task)
         run = Run(RunFolder.open_training(path), Script(task, build))
     else:
-        described = RunFolder.open(path)
-        run = Run(described, rebuild_experiment(described.content, described.path, build=build))
+        raise ValueError(f"`build` must make one model, build(key), as for a `task`, got {build!r:.100}.")
     _ = run.parts
     return run

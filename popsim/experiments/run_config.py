@@ -28,8 +28,8 @@ def read_run_config(path: Path) -> tuple[AbstractExperiment, NewRunOptions]:
     content, kind = read_entries(path, ("experiment", "settings", *OPTIONS))
     try:
         experiment = kind(**parse_settings(kind, content.get("settings")))
-        given = {name: value for name in OPTIONS if (value := content.get(name)) is not None}
-        stated = {name: parse_setting(name, value, OPTIONS[name]) for name, value in given.items()}
+        given = [(name, value) for name in OPTIONS if (value := content.get(name)) is not None]
+        stated = {name: parse_setting(name, value, OPTIONS[name]) for name, value in given}
         seconds = stated.pop("checkpoint_seconds", None)
         return experiment, NewRunOptions(recording=Recording(**stated), checkpoint_seconds=seconds)
     except ValueError as error:

@@ -1,6 +1,7 @@
 """The figures of runs: learning curves, trials, movements and activity; and how they are saved."""
 
 import functools
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
@@ -14,19 +15,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from popsim._shared.drawing import FailedDrawing, close_figures, try_to_draw
+from popsim.analysis import figures
 from popsim.analysis.behaviour import hand_speed
-from popsim.analysis.figures import (
-    draw_channels,
-    draw_direction_key,
-    draw_hand_paths,
-    draw_hidden_activity,
-    draw_learning_curves,
-    draw_muscle_activations,
-    draw_preferred_directions,
-    draw_speed_profiles,
-    figure_style,
-    save_figure,
-)
 from popsim.analysis.figures.tasks import draw_named_times, intervention_bars
 from popsim.analysis.neural_activity import cosine_tuning
 from popsim.experiments.movement_results import is_still_at_end, trial_groups
@@ -60,34 +50,29 @@ def save_figures(
     Errors of drawing in `passes` are raised; `check` is called with each path before any is written.
     """
 
-    def save(name: str, figure: Any) -> list[Path]:
+    def save(name: str, run_figure: Any) -> list[Path]:
         with raise_save_errors(folder):
-            return save_figure(figure, folder, name)
+            return figures.save_figure(run_figure.figure, folder, name)
 
     of_run = f"of {run.folder.path}"
-    figures = try_to_draw(
+    drawn = try_to_draw(
         f"the figures {of_run}", lambda: dict(run.experiment.draw_figures(run)), passes=passes
     )
-    if isinstance(figures, FailedDrawing):
-        return [], [figures]
-    paths, failed = [], []
+    if isinstance(drawn, FailedDrawing):
+        return [], [drawn]
     try:
-        for name in figures:
-            for ending in ("png", "pdf"):
-                check(folder / f"{name}.{ending}")
-        for name, run_figure in figures.items():
-            saved = try_to_draw(
-                f"the figure {name!r} {of_run}",
-                lambda name=name, run_figure=run_figure: save(name, run_figure.figure),
-                passes=SaveError,
+        for name, ending in itertools.product(drawn, ("png", "pdf")):
+            check(folder / f"{name}.{ending}")
+        saved = [
+            try_to_draw(
+                f"the figure {name!r} {of_run}", functools.partial(save, name, figure), passes=SaveError
             )
-            if isinstance(saved, FailedDrawing):
-                failed.append(saved)
-            else:
-                paths += saved
+            for name, figure in drawn.items()
+        ]
     finally:
-        close_figures(figures)
-    return paths, failed
+        close_figures(drawn)
+    failed = [paths for paths in saved if isinstance(paths, FailedDrawing)]
+    return [path for paths in saved if not isinstance(paths, FailedDrawing) for path in paths], failed
 
 
 class Panel(NamedTuple):
@@ -107,7 +92,7 @@ class Panel(NamedTuple):
 
 def draw_learning_figures(run: Any) -> dict[str, RunFigure]:
     """Draw the total training and validation losses of a `Run` of any experiment."""
-    with figure_style():
+    with figures.figure_style():
         return {"learning_curves": _learning(run).figure()}
 
 
@@ -118,8 +103,8 @@ def _learning(run: Any) -> Panel:
     validation_batch = np.concatenate([[0], history.validation_batch.values])
 
     def draw(ax: Axes) -> None:
-        draw_learning_curves(ax, history.batch.values, history.total_loss.values)
-        draw_learning_curves(ax, validation_batch, validation, label="validation", color="#D55E00")
+        figures.draw_learning_curves(ax, history.batch.values, history.total_loss.values)
+        figures.draw_learning_curves(ax, validation_batch, validation, label="validation", color="#D55E00")
         ax.legend()
 
     caption = (
@@ -146,7 +131,7 @@ def draw_cognitive_figures(run: Any) -> dict[str, RunFigure]:
         actions = of_first.action.reshape(*of_first.active.shape, -1)
         shown, further = np.where(of_first.active[..., None], actions, np.nan), of_first.received
         targets = np.full_like(shown, np.nan)
-    with figure_style():
+    with figures.figure_style():
         figure = draw_trials(trials, shown, targets, further=further, label=label)
     what = f": what a network receives; below it what member 0 {below}"
     return {**draw_learning_figures(run), "trials": _trials_figure(figure, trials, what)}
@@ -178,10 +163,10 @@ def draw_trials(
     )
     for column, trial in enumerate(shown):
         for row, name in enumerate(sorted(inputs)):
-            draw_channels(axes[row, column], inputs[name][trial], dt=dt, first_at=0.0)
+            figures.draw_channels(axes[row, column], inputs[name][trial], dt=dt, first_at=0.0)
         if trials.interventions:
             intervention_bars(trials)(axes[-2, column], trial)
-        draw_channels(axes[-1, column], outputs[trial], targets=targets[trial], dt=dt)
+        figures.draw_channels(axes[-1, column], outputs[trial], targets=targets[trial], dt=dt)
         axes[-1, column].set_xlabel("time (s)")
     above = draw_named_times(axes, jax.tree.map(lambda leaf: np.asarray(leaf)[shown], trials.timeline))
     for ax, trial in zip(axes[0], shown, strict=True):
@@ -192,7 +177,6 @@ def draw_trials(
 
 
 def _shown(trials: Trial) -> np.ndarray:
-    """Return the numbers of a few evenly spaced trials."""
     count = n_trials(trials)
     return np.unique(np.linspace(0, count - 1, min(N_SHOWN, count)).round().astype(int))
 
@@ -213,9 +197,7 @@ def draw_movement_figures(run: Any) -> dict[str, RunFigure]:
     one pair of axes for each but the trials.
     """
     trials, quiet = run.task.validation_trials(), with_zero_noise(run.ensemble)
-    noisy, clean = (
-        jax.tree.map(np.asarray, run.evaluate(ensemble).states) for ensemble in (run.ensemble, quiet)
-    )
+    noisy, clean = (jax.tree.map(np.asarray, run.evaluate(models).states) for models in (run.ensemble, quiet))
     panels = {"learning_curves": _learning(run)}
     if is_still_at_end(trials):
         panels |= {"hand_paths": _paths(trials, noisy), "speed_profiles": _speeds(trials, clean)}
@@ -223,13 +205,13 @@ def draw_movement_figures(run: Any) -> dict[str, RunFigure]:
         panels["hidden_activity"] = _units(trials, np.asarray(unit_activity(quiet, clean))[0, 0])
     if isinstance(plant := run.ensemble.plant, MusculoskeletalPlant):
         panels |= _muscles(trials, clean.plant.activation, plant.muscle_names)
-    with figure_style():
-        figures = {
+    with figures.figure_style():
+        drawn = {
             name: _paths_by_group(trials, noisy) if name == "hand_paths" else panel.figure()
             for name, panel in panels.items()
         }
-        figures["trials"] = _cursor_trials(trials, noisy.cursor.position[0])
-        return figures | {"overview": _overview([*panels.values()])}
+        drawn["trials"] = _cursor_trials(trials, noisy.cursor.position[0])
+        return drawn | {"overview": _overview([*panels.values()])}
 
 
 def _overview(panels: Sequence[Panel]) -> RunFigure:
@@ -280,9 +262,9 @@ def _paths_by_group(trials: Trial, states: Any) -> RunFigure:
 
 def _draw_paths(ax: Axes, trials: Trial, states: Any, chosen: np.ndarray, *, has_key: bool = True) -> None:
     starts, targets = np.asarray(trials.init.position), np.asarray(trials.targets.position)[:, -1]
-    draw_hand_paths(ax, states.cursor.position[:, chosen], starts[chosen], targets[chosen])
+    figures.draw_hand_paths(ax, states.cursor.position[:, chosen], starts[chosen], targets[chosen])
     if has_key:
-        draw_direction_key(ax.inset_axes((1.0, 0.76, 0.24, 0.24)), label="target")
+        figures.draw_direction_key(ax.inset_axes((1.0, 0.76, 0.24, 0.24)), label="target")
 
 
 def _about_paths(counts: str, states: Any) -> str:
@@ -303,17 +285,17 @@ def _speeds(trials: Trial, states: Any) -> Panel:
         "lines differ is how far networks differ."
     )
     heading = f"mean and SD over {chosen.sum()} trials, noise off"
-    return Panel("Speed profiles", heading, caption, lambda ax: draw_speed_profiles(ax, speed, **options))
+    return Panel(
+        "Speed profiles", heading, caption, lambda ax: figures.draw_speed_profiles(ax, speed, **options)
+    )
 
 
 def _units(trials: Trial, activity: np.ndarray) -> Panel:
     caption = (
         f"The {activity.shape[-1]} units of member 0, ordered by when they are furthest from zero, {EXAMPLE}"
     )
-    dt = trials.timeline.dt
-    return Panel(
-        "Hidden activity", EXAMPLE_HEADING, caption, lambda ax: draw_hidden_activity(ax, activity, dt=dt)
-    )
+    draw = functools.partial(figures.draw_hidden_activity, hidden=activity, dt=trials.timeline.dt)
+    return Panel("Hidden activity", EXAMPLE_HEADING, caption, draw)
 
 
 def _muscles(trials: Trial, activation: np.ndarray, names: Any) -> dict[str, Panel]:
@@ -323,7 +305,9 @@ def _muscles(trials: Trial, activation: np.ndarray, names: Any) -> dict[str, Pan
             "Activation of the muscles",
             EXAMPLE_HEADING,
             f"The {len(names)} muscles of member 0 {EXAMPLE}",
-            lambda ax: draw_muscle_activations(ax, activation[0, 0], dt=trials.timeline.dt, names=names),
+            lambda ax: figures.draw_muscle_activations(
+                ax, activation[0, 0], dt=trials.timeline.dt, names=names
+            ),
         )
     }
     directions = np.asarray(trials.conditions.get("direction", ()))
@@ -335,6 +319,6 @@ def _muscles(trials: Trial, activation: np.ndarray, names: Any) -> dict[str, Pan
             f"For each muscle of each of {len(activation)} members the direction and depth of the cosine "
             f"fitted to its mean activation over {len(directions)} validation trials, noise off. "
             f"{OF_MEMBERS}.",
-            lambda ax: draw_preferred_directions(ax, tuning.preferred, tuning.depth, names=names),
+            lambda ax: figures.draw_preferred_directions(ax, tuning.preferred, tuning.depth, names=names),
         )
     return panels

@@ -94,20 +94,18 @@ def _listed_history(described: DescribedRun) -> tuple[list[dict[str, Any]], Mapp
     """Return the arrays of the history, what it says besides, and why it cannot be listed."""
     try:
         return *list_arrays(described.folder.history, run_id=described.run_id), ""
-    except (CorruptDataError, MismatchError) as error:
-        return [], {}, str(error)
-    except ValueError:  # there is none yet
-        return [], {}, ""
+    except ValueError as error:
+        is_damaged = isinstance(error, CorruptDataError | MismatchError)  # else there is none yet
+        return [], {}, str(error) if is_damaged else ""
 
 
 def _end_of_log(folder: RunFolder) -> tuple[LoggedLosses | None, int]:
     """Return the losses in the last whole line of the log, and how many lines there are."""
-    n_lines, last = 0, None
-    for line in log_lines(folder.log) if folder.log.exists() else ():
-        n_lines += 1
+    n_lines, last = 0, b""
+    for n_lines, line in enumerate(log_lines(folder.log) if folder.log.exists() else (), 1):  # noqa: B007
         last = line if line.endswith(b"\n") else last
-    with contextlib.suppress(ValueError):
-        return (None if last is None else logged_losses(json.loads(last))), n_lines
+    with contextlib.suppress(ValueError):  # of an empty line, too
+        return logged_losses(json.loads(last)), n_lines
     return None, n_lines
 
 
@@ -125,8 +123,8 @@ def _changed_settings(name: str | None, settings: Mapping[str, Any]) -> list[str
         field.name: field.default_factory() if callable(field.default_factory) else field.default
         for field in dataclasses.fields(kind)
     }
-    values = [(name, tuple(own) if isinstance(own, list) else own) for name, own in settings.items()]
-    return sorted(name for name, value in values if (name, value) not in defaults.items())
+    values = {name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()}
+    return sorted(name for name, value in values.items() if (name, value) not in defaults.items())
 
 
 def _checkpoints(folder: RunFolder) -> list[dict[str, float]]:
@@ -150,7 +148,6 @@ def _sizes(folder: RunFolder) -> dict[str, int]:
 
 
 def _read(path: str | Path) -> DescribedRun:
-    """Read the description of a run or a training."""
     folder = RunFolder(as_path("path", path))
     if not folder.description.is_file() and not folder.training.is_file():
         raise ValueError(
@@ -213,18 +210,17 @@ SECTIONS = ("settings_in_effect", "checkpoints", "history", "n_bytes")
 
 def info_table(info: Mapping[str, Any]) -> str:
     """Format what `read_run_info` returns as text."""
-    changed = info["changed_settings"]
-    known = [(name, own) for name, own in info.items() if name not in ("changed_settings", "settings")]
-    known = [(name, own) for name, own in known if name not in SECTIONS and own not in (None, "", [], {})]
-    lines = align([(name, _text(name, value)) for name, value in known])
+    changed, elsewhere = info["changed_settings"], ("changed_settings", "settings", *SECTIONS)
+    known = [name for name in info if name not in elsewhere and info[name] not in (None, "", [], {})]
+    lines = align([(name, _text(name, info[name])) for name in known])
     for title in SECTIONS:
         entries = info[title]
         if isinstance(entries, Mapping):
-            marks = {name: "* " for name in changed or () if title == "settings_in_effect"}
-            rows = [[marks.get(name, "") + name, _text(title, value)] for name, value in entries.items()]
+            marked = (changed or ()) if title == "settings_in_effect" else ()
+            rows = [["* " * (name in marked) + name, _text(title, value)] for name, value in entries.items()]
         else:
-            rows = [[_text(name, value) for name, value in entry.items()] for entry in entries]
-            rows = [[*entry] for entry in entries[:1]] + rows
+            rows = [[*entry] for entry in entries[:1]]
+            rows += [[_text(name, value) for name, value in entry.items()] for entry in entries]
         lines += ["", title if rows else f"{title}: none", *(f"  {line}" for line in align(rows))]
     what = "*: not the default" if changed is not None else "not registered here: its defaults are not known"
     lines += ["", what] * (info["experiment"] is not None)

@@ -52,7 +52,7 @@ def animate_run(
     """
     import matplotlib.pyplot as plt  # an experiment needs neither it nor what draws with it
 
-    from popsim.analysis.figures import animate_body, figure_style
+    from popsim.analysis.figures import animate_body, body_motion, figure_style
 
     if not isinstance(getattr(run.ensemble, "plant", None), AbstractPlant):
         raise ValueError(
@@ -66,8 +66,12 @@ def animate_run(
     stages = _stages(run, batches)
     motions, titles = [], []
     for title, batch in stages:
-        motions += _motions(run, batch, members, trials, noise=noise)
+        ensemble = run.ensemble if batch is None else run.models(batch=batch)
+        ensemble = ensemble if noise else with_zero_noise(ensemble)
+        states = run.evaluate(ensemble).states
         for index in members:
+            drawn, model = _trials_of(run, index), member(ensemble, int(index))
+            motions.append([body_motion(_at(states, (index, n)), _at(drawn, n), model) for n in trials])
             names = [f"member {index}"] if len(members) > 1 or len(stages) == 1 else []
             names += [title] if len(stages) > 1 or batch is not None else []
             titles.append(", ".join(names))
@@ -78,23 +82,6 @@ def animate_run(
     with figure_style():
         _, axes = plt.subplots(n_rows, n_columns, squeeze=False, **options)
         return animate_body(axes, motions, titles=titles, playback=playback)
-
-
-def _motions(
-    run: Run, batch: int | None, members: Sequence[WholeNumber], trials: Sequence[WholeNumber], *, noise: bool
-) -> list[Any]:
-    """Return the motions of members in trials, after a batch or as they were saved last."""
-    from popsim.analysis.figures import body_motion
-
-    ensemble = run.ensemble if batch is None else run.models(batch=batch)
-    ensemble = ensemble if noise else with_zero_noise(ensemble)
-    states, motions = run.evaluate(ensemble).states, []
-    for index in members:
-        own_trials, model = _trials_of(run, index), member(ensemble, int(index))
-        motions.append(
-            [body_motion(_at(states, (index, trial)), _at(own_trials, trial), model) for trial in trials]
-        )
-    return motions
 
 
 def find_trials(run: Run, conditions: Mapping[str, float]) -> list[int]:
@@ -134,11 +121,9 @@ def _at(tree: PyTree, place: Any) -> Any:
 
 def _stages(run: Run, batches: Sequence[Stage]) -> list[tuple[str, int | None]]:
     """Return the title and the batch of each stage; no batch for the last checkpoint."""
-    kept = kept_batches(run.history.dataset)
+    kept, stages = kept_batches(run.history.dataset), []
     named: dict[str, int | None] = {"start": -1, "last": None} | {str(batch): batch for batch in kept}
-    if kept:
-        named |= {"first": kept[0], "middle": kept[len(kept) // 2]}
-    stages = []
+    named |= {"first": kept[0], "middle": kept[len(kept) // 2]} if kept else {}
     for text in map(str, batches):
         if text not in named:
             some = ", ".join(map(str, kept if len(kept) <= 12 else [*kept[:6], "…", *kept[-3:]]))

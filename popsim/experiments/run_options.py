@@ -1,6 +1,5 @@
 """How a run is trained, on what, and what of this is written into its `run.json`."""
 
-import contextlib
 import dataclasses
 import platform
 from collections.abc import Callable, Mapping, Sequence
@@ -10,7 +9,7 @@ from typing import Any
 import equinox as eqx
 import jax
 
-from popsim._compiled import PLAIN_JAX, current_engine, plain_jax
+from popsim._compiled import current_engine
 from popsim._shared.checks import bytes_of, check_positive, memory_of_machine
 from popsim._shared.named_values import describe_differences, numeric_flags
 from popsim._shared.plain_values import plain_value
@@ -24,7 +23,7 @@ from popsim.per_member import select_member
 from popsim.randomness import seed_key
 from popsim.store import MismatchError, RunFolder
 from popsim.store.json_files import plain_json
-from popsim.store.run_folder import DescribedRun
+from popsim.store.run_folder import import_option
 from popsim.training import Observer, TaskTrainer
 from popsim.training.options import CHECKPOINT_SECONDS
 from popsim.training.population_updates.divided_population import AbstractDividedPopulation
@@ -86,18 +85,25 @@ class RunOptions:
     ) -> TaskTrainer:
         """Build the trainer of a run in a folder, with the options in some entries of its run.json."""
         selection = experiment.selection
-        options = {
+        options = {name: getattr(self, name) for name in OF_TRAINER} | {
             "chkpt_dir": folder,
             "checkpoint_seconds": entries["checkpoint_seconds"],
             "member_batch_size": entries.get("member_batch_size"),
             "population_updates": selection and [selection],
             "tensorboard_logdir": self.enable_tensorboard and RunFolder(folder).tensorboard,
-            **{name: getattr(self, name) for name in OF_TRAINER},
         }
         given = {name: value for name, value in options.items() if value is not None and value is not False}
         trainer = experiment.build_trainer(**given)
         progress = [] if self.quiet else [progress_observer()]
         return dataclasses.replace(trainer, observers=[*trainer.observers, *progress, *self.observers])
+
+    def check_population(self, folder: Path, description: Mapping[str, Any]) -> None:
+        """Raise `ValueError` for a run whose members select among those of others, without these."""
+        if description.get(SHARED) and self.population is None:
+            raise ValueError(
+                f"`path` must not be a cell that selects among the members of others, got {folder}. "
+                f"To continue it with all of them: popsim {import_option(description)}resume SWEEP"
+            )
 
     def circumstances(self, experiment: AbstractExperiment) -> dict[str, Any]:
         """Return the software and hardware on which an experiment would be trained now."""
@@ -152,17 +158,6 @@ class NewRunOptions(RunOptions):
         }
 
 
-def latest_description(described: DescribedRun) -> dict[str, Any]:
-    """Return the description of a run with the circumstances under which it was last resumed."""
-    return {**described.content, **(described.content.get("resumed") or [{}])[-1]}
-
-
-def engine_of_run(described: DescribedRun) -> contextlib.AbstractContextManager[None]:
-    """Return the context in which a run continues with plain JAX if it did so before, for the same bits."""
-    is_plain = latest_description(described).get("engine") == PLAIN_JAX
-    return plain_jax() if is_plain else contextlib.nullcontext()
-
-
 def code_of_experiment(experiment: AbstractExperiment) -> dict[str, str]:
     """Return the digests of the user's functions and classes of which an experiment is made, by name."""
     return users_code(experiment, NETWORKS)  # all of these: cells of one sweep may have different networks
@@ -171,8 +166,8 @@ def code_of_experiment(experiment: AbstractExperiment) -> dict[str, str]:
 def check_flags(described: Mapping[str, Any], source: Path) -> list[str]:
     """Return flags of JAX that a description does not tell; raise `MismatchError` for those that differ."""
     flags, now = described.get(FLAGS, {}), numeric_flags()
-    both = [name for name in now if name in flags]
-    if different := describe_differences(*({name: values[name] for name in both} for values in (flags, now))):
+    both = ({name: values[name] for name in now if name in flags} for values in (flags, now))
+    if different := describe_differences(*both):
         raise MismatchError(
             f"{source} must be of a training under the present flags of JAX, got others: {different}."
         )
@@ -192,8 +187,8 @@ def check_size(experiment: AbstractExperiment, trainer: TaskTrainer | None = Non
         return trial, simulate(member(experiment.build_ensemble(), 0), trial, key=key)
 
     device = (trainer.devices or jax.local_devices())[0]
-    on_device = None if device.platform == "cpu" else (device.memory_stats() or {}).get("bytes_limit")
-    memory = memory_of_machine() if device.platform == "cpu" else on_device
+    is_cpu = device.platform == "cpu"
+    memory = memory_of_machine() if is_cpu else (device.memory_stats() or {}).get("bytes_limit")
     n_trials = experiment.batch_size // trainer.n_minibatches
     n_members = min(trainer.member_batch_size or 1, experiment.n_members)
     batch = f"batch of {n_trials} trials" + (f" of {n_members} members" if n_members > 1 else "")

@@ -1,5 +1,6 @@
 """Run an experiment into a folder, and resume it."""
 
+import contextlib
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -7,7 +8,7 @@ from typing import Any
 
 import jax
 
-from popsim._compiled import record_fallbacks
+from popsim._compiled import PLAIN_JAX, plain_jax, record_fallbacks
 from popsim._shared.checks import warn_caller
 from popsim._shared.text_checks import as_path, count_text
 from popsim._shared.waiting import waiting_line
@@ -16,22 +17,13 @@ from popsim.evaluation import check_trials_of
 from popsim.experiments.experiment import AbstractExperiment, Recording, check_experiment
 from popsim.experiments.registry import describe_experiment
 from popsim.experiments.run import Run, open_run
-from popsim.experiments.run_options import (
-    SHARED,
-    NewRunOptions,
-    RunOptions,
-    RunStopped,
-    check_flags,
-    check_size,
-    engine_of_run,
-    latest_description,
-)
+from popsim.experiments.run_options import NewRunOptions, RunOptions, RunStopped, check_flags, check_size
 from popsim.per_member import select_member
 from popsim.store import MismatchError, RunFolder, lock_folder
 from popsim.store.checkpoints import Checkpoints
 from popsim.store.files import files_below, finished_name
 from popsim.store.json_files import plain_json
-from popsim.store.run_folder import DescribedRun, import_option
+from popsim.store.run_folder import DescribedRun
 from popsim.store.run_parts import check_parts, write_summary
 from popsim.training import TaskTrainer
 from popsim.training.loop.training_plan import plan_training
@@ -72,7 +64,7 @@ def _begin(
     RunFolder.check_free(out, overwrite=overwrite)
     entries = plain_json("experiment", {**describe_experiment(experiment), **options.entries})
     trainer = options.build_trainer(experiment, Path(out), entries)
-    untrained = _untrained(experiment, trainer, options)
+    untrained = _build_untrained(experiment, trainer, options)
     check_trials_of(member(untrained, 0), select_member(experiment.build_task(), 0).validation_trials())
     RunFolder.make(out)
     with lock_folder(Path(out), without_lock=options.without_lock):
@@ -85,7 +77,7 @@ def _begin(
             raise
 
 
-def _untrained(experiment: AbstractExperiment, trainer: TaskTrainer, options: RunOptions) -> Any:
+def _build_untrained(experiment: AbstractExperiment, trainer: TaskTrainer, options: RunOptions) -> Any:
     """Return the untrained ensemble, if it fits into memory with what is needed to train it."""
     with waiting_line(f"building {count_text(experiment.n_members, 'network')}", disable=options.quiet):
         check_size(experiment, trainer)
@@ -125,29 +117,26 @@ def resume_run(
 
 def finish_run(run: Run, options: RunOptions, *, checkpoint_seconds: float | None = None) -> Run:
     """Finish a run that is already open, by default with the interval between checkpoints it began with."""
-    described, folder = run.described, run.folder
+    described, folder, experiment = run.described, run.folder, run.experiment
+    content, lock = described.content, lock_folder(folder.path, without_lock=options.without_lock)
     if run.is_finished:
         check_parts(described)
-        if described.content.get("finished"):
+        if content.get("finished"):
             return run
-        with lock_folder(folder.path, without_lock=options.without_lock):  # killed after the summary
-            return _finish(Run(described.reread(), run.experiment), options)
-    check_flags(described.content, described.path)
-    if described.content.get("finished"):
+        with lock:  # killed after the summary
+            return _finish(Run(described.reread(), experiment), options)
+    check_flags(content, described.path)
+    if content.get("finished"):
         warn_caller(f"there must be a file {folder.summary}; it is missing: it is made again.")
-    if described.content.get(SHARED) and options.population is None:
-        command = f"popsim {import_option(described.content)}"
-        raise ValueError(
-            f"`path` must not be a cell that selects among the members of others, got {folder.path}. "
-            f"To continue it with all of them: {command}resume SWEEP"
-        )
-    seconds = {} if checkpoint_seconds is None else {"checkpoint_seconds": checkpoint_seconds}
-    trainer = options.build_trainer(run.experiment, folder.path, {**described.content, **seconds})
-    with lock_folder(folder.path, without_lock=options.without_lock):
+    options.check_population(folder.path, content)
+    seconds = content["checkpoint_seconds"] if checkpoint_seconds is None else checkpoint_seconds
+    trainer = options.build_trainer(experiment, folder.path, {**content, "checkpoint_seconds": seconds})
+    with lock:
         # Another process may have continued it before the lock was free.
-        run = Run(described.reread(), run.experiment)
-        with engine_of_run(run.described):
-            return _train(run, trainer, _untrained(run.experiment, trainer, options), options)
+        run = Run(described.reread(), experiment)
+        is_plain = _latest_description(run.described).get("engine") == PLAIN_JAX
+        with plain_jax() if is_plain else contextlib.nullcontext():  # as before, for the same bits
+            return _train(run, trainer, _build_untrained(experiment, trainer, options), options)
 
 
 def devices_of_run(path: str | Path) -> int:
@@ -164,6 +153,10 @@ def _train(run: Run, trainer: TaskTrainer, untrained: Any, options: RunOptions) 
     def begin(n_batches: int) -> None:
         nonlocal described
         described = _write_circumstances(described, options.circumstances(experiment), n_batches)
+
+    def check_not_stopped() -> None:
+        if options.stop is not None and options.stop():
+            raise RunStopped(run.folder.path, experiment.n_batches)  # what follows, `resume_run` repeats
 
     training = Training(
         experiment.build_task(),
@@ -187,12 +180,17 @@ def _train(run: Run, trainer: TaskTrainer, untrained: Any, options: RunOptions) 
     has_ended = options.population is None and bool(is_inactive.all())  # before the last batch
     if history.batch.size < experiment.n_batches and not has_ended:
         raise RunStopped(run.folder.path, history.batch.size)
-    _check_not_stopped(run, options)
+    check_not_stopped()
     with waiting_line("measuring the trained networks", disable=options.quiet):
         summary: dict[str, Any] = experiment.summarize(ensemble)
-    _check_not_stopped(run, options)
+    check_not_stopped()
     write_summary(described, plain_json("summarize", summary))
     return _finish(Run(described, experiment), options)
+
+
+def _latest_description(described: DescribedRun) -> dict[str, Any]:
+    """Return the description of a run with the circumstances under which it was last resumed."""
+    return {**described.content, **(described.content.get("resumed") or [{}])[-1]}
 
 
 def _write_circumstances(described: DescribedRun, now: Mapping[str, Any], n_batches: int) -> DescribedRun:
@@ -200,19 +198,11 @@ def _write_circumstances(described: DescribedRun, now: Mapping[str, Any], n_batc
 
     Those of a run of which nothing is trained, too: which engine it has is seen when it is traced.
     """
-    before = latest_description(described)
+    before = _latest_description(described)
     if all(before.get(name) == value for name, value in now.items()):
         return described
-    if n_batches == 0:
-        return described.write(**now)
-    resumed = described.content.get("resumed", [])
-    return described.write(resumed=[*resumed, {"after_batches": n_batches, **now}])
-
-
-def _check_not_stopped(run: Run, options: RunOptions) -> None:
-    """Raise `RunStopped` if `stop` returns True; `resume_run` repeats what follows the training."""
-    if options.stop is not None and options.stop():
-        raise RunStopped(run.folder.path, run.experiment.n_batches)
+    resumed = [*described.content.get("resumed", []), {"after_batches": n_batches, **now}]
+    return described.write(**now) if n_batches == 0 else described.write(resumed=resumed)
 
 
 def _finish(run: Run, options: RunOptions) -> Run:
@@ -266,11 +256,10 @@ def differences_from_plan(
         return [("experiment", name, experiment.name)]
     differences = []
     for part, planned in (("settings", experiment), ("recording", recording)):
-        described, plain = description[part], plain_json(part, dataclasses.asdict(planned))
-        pairs = {
-            name: (described.get(name, "not"), plain.get(name, "not")) for name in {**plain, **described}
-        }
-        differences += [(name, *values) for name, values in pairs.items() if values[0] != values[1]]
+        both = description[part], plain_json(part, dataclasses.asdict(planned))
+        names = {**both[1], **both[0]}
+        rows = [(name, *(entries.get(name, "not") for entries in both)) for name in names]
+        differences += [row for row in rows if row[1] != row[2]]
     return differences
 
 

@@ -43,11 +43,10 @@ def takes_texts(hint: Any) -> bool:
     """Whether a text has one meaning as a value of an annotation: text or a number, not either of them."""
     origin, parts, kinds = typing.get_origin(hint) or hint, typing.get_args(hint), alternatives(hint)
     if len(kinds) > 1:
-        is_text = [
-            kind is str or typing.get_origin(kind) is Literal for kind in kinds if kind is not type(None)
-        ]
-        n_lists = sum(typing.get_origin(kind) in (tuple, list) for kind in kinds)
-        return all(map(takes_texts, kinds)) and n_lists < 2 and (all(is_text) or not any(is_text))
+        origins = [typing.get_origin(kind) or kind for kind in kinds if kind is not type(None)]
+        n_texts = sum(origin in (str, Literal) for origin in origins)
+        n_lists = sum(origin in (tuple, list) for origin in origins)
+        return all(map(takes_texts, kinds)) and n_lists < 2 and n_texts in (0, len(origins))
     if origin is Literal:
         return all(type(part) in (int, str) for part in parts)
     if origin is dict:
@@ -93,7 +92,7 @@ def parse_setting(name: str, value: Any, kind: Any) -> Any:
 
 
 def _refusal(name: str, value: Any, kind: Any, error: msgspec.ValidationError) -> ValueError:
-    literals = [part for part in alternatives(kind) if typing.get_origin(part) is Literal]
+    literals = (part for part in alternatives(kind) if typing.get_origin(part) is Literal)
     choices = [str(choice) for literal in literals for choice in typing.get_args(literal)]
     expected = f"one of {', '.join(choices)}" if choices else "a value of its type"
     hint = suggestion(value[:100], choices) if isinstance(value, str) else ""
@@ -121,10 +120,8 @@ def converting_first(post_init: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(post_init)
     def convert_and_check(self: Any) -> None:
-        if type(self).__post_init__ is not convert_and_check:  # called by that of a subclass, which converts
-            post_init(self)
-            return
-        convert_settings(self)
+        if type(self).__post_init__ is convert_and_check:  # else that of a subclass calls it, and converts
+            convert_settings(self)
         post_init(self)
 
     convert_and_check.converts_settings = True  # pyright: ignore[reportAttributeAccessIssue]

@@ -73,10 +73,8 @@ def _documented(doc: str) -> dict[str, tuple[str, tuple[str, ...]]]:
 
 
 def _parameters(build: Callable[..., Any]) -> Iterator[tuple[str, Any, Any]]:
-    """Yield name, annotation and default of each argument that has a default."""
     hints = typing.get_type_hints(build)  # of a class those of its fields, before they are converted
-    kind: Any = build
-    fields = {field.name: field for field in dataclasses.fields(kind)} if inspect.isclass(build) else {}
+    fields: Any = getattr(build, "__dataclass_fields__", {})
     for name, parameter in inspect.signature(build).parameters.items():
         factory = getattr(fields.get(name), "default_factory", dataclasses.MISSING)
         default = parameter.default if factory is dataclasses.MISSING else factory()
@@ -104,11 +102,10 @@ def _as_setting(name: str, hint: Any, default: Any) -> tuple[Any, Any, DrawnBy] 
         default = plain_value(name, default)
         kind = float | tuple[float, float] if drawn_by == "range" else kind
     if isinstance(default, tuple):
-        is_setting = bool(default) and all(map(is_number, default))
+        is_setting, kind = default != () and all(map(is_number, default)), kind or tuple[float, ...]
     else:
-        is_setting = is_number(default) or drawn_by != "range" and isinstance(default, bool | str)
-        is_setting |= default is None and drawn_by != "range" and kind is not None
-    kind = kind or (tuple[float, ...] if isinstance(default, tuple) else type(default))
+        is_plain = isinstance(default, bool | str) or default is None and kind is not None
+        is_setting, kind = is_number(default) or drawn_by != "range" and is_plain, kind or type(default)
     return (kind, default, drawn_by) if is_setting else None
 
 
@@ -116,25 +113,20 @@ Argument = tuple[str, Any, DrawnBy]
 """An argument of a task that is not its default: the name, the value as a setting, and how it is drawn."""
 
 
-def _as_argument(value: Any, drawn_by: DrawnBy) -> Any:
-    """Return what the task takes for a setting."""
-    if drawn_by == "choice":
-        return Choice(value)
-    if drawn_by is None or not isinstance(value, tuple):
-        return value
-    drawn = Uniform(*value)  # which checks the bounds of a pair, too
-    return drawn if drawn_by == "range" else value
+def _as_argument(name: str, value: Any, drawn_by: DrawnBy) -> Any:
+    try:
+        drawn = Choice(value) if drawn_by == "choice" else value
+        if drawn_by in ("range", "pair") and isinstance(value, tuple):
+            uniform = Uniform(*value)  # which checks the bounds of a pair, too
+            drawn = uniform if drawn_by == "range" else value
+    except ValueError as error:
+        raise ValueError(f"`{name}`: {error}") from error
+    return drawn
 
 
 def _make_task(build: Callable[..., AbstractTask], arguments: tuple[Argument, ...], **further: Any) -> Any:
     """Build a task with some arguments that are settings, and further ones as it takes them."""
-    taken = {}
-    for name, value, drawn_by in arguments:
-        try:
-            taken[name] = _as_argument(value, drawn_by)
-        except ValueError as error:
-            raise ValueError(f"`{name}`: {error}") from error
-    return build(**further, **taken)
+    return build(**further, **{argument[0]: _as_argument(*argument) for argument in arguments})
 
 
 @functools.lru_cache(maxsize=256)

@@ -115,7 +115,6 @@ def _read_asset(name: str) -> str:
 
 
 def _script_hash(code: str) -> str:
-    """Return the digest of a script as a source in a content security policy."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(code.encode()).digest()).decode('ascii')}'"
 
 

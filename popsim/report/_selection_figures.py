@@ -24,8 +24,7 @@ def draw_selection(opened: OpenedSweep, best: int) -> dict[str, RunFigure]:
     members = sweep.members_at_places(cell)
     population = history.isel(member=members)
     parent = population[PARENT].values
-    is_known = np.isfinite(parent).all(axis=1)
-    if not is_known.any():
+    if not (is_known := np.isfinite(parent).all(axis=1)).any():
         return {}
     population = population.isel(selection_batch=is_known)
     places = np.argsort(members)
@@ -46,13 +45,14 @@ def draw_selection(opened: OpenedSweep, best: int) -> dict[str, RunFigure]:
         values = population[name].values
         if values.ndim != 2:
             continue
-        label = name.removeprefix(HYPERPARAMETER).rpartition(".")[2].replace("_", " ")
+        name = name.removeprefix(HYPERPARAMETER)
+        label = name.rpartition(".")[2].replace("_", " ")
         figure, ax = plt.subplots(figsize=(4.2, 2.8), layout="constrained")
         draw_discovered_schedules(ax, batch, values, parent, label=label, best=line)
         caption = (
             f"The {label} along the lines that live on at the end: {about}; the best member in colour. "
             "Of a rate with a schedule, its factor."
         )
-        named = name.removeprefix(HYPERPARAMETER).replace(".", "_")
-        figures[f"schedule_{named}"] = RunFigure(figure, f"Schedules discovered: {label}", caption)
+        drawn = RunFigure(figure, f"Schedules discovered: {label}", caption)
+        figures[f"schedule_{name.replace('.', '_')}"] = drawn
     return figures

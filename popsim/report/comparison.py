@@ -58,10 +58,9 @@ def open_compared_runs(paths: Sequence[Path], names: Sequence[str] | None = None
     if names is None:
         names = [path.resolve().name for path in paths]
         names = names if len(set(names)) == len(names) else [str(path) for path in paths]
-    if len(names) != len(paths) or len(set(names)) != len(names) or not all(map(str.strip, names)):
-        raise ValueError(
-            f"`names` must be {len(paths)} different names, one for each run, got {list(names)}."
-        )
+    n_runs = len(paths)
+    if not len(names) == len(set(names)) == n_runs or not all(map(str.strip, names)):
+        raise ValueError(f"`names` must be {n_runs} different names, one for each run, got {list(names)}.")
     runs = {name: open_run(path) for name, path in zip(names, paths, strict=True)}
     for run in runs.values():
         if not run.is_finished and not run.info["n_batches_saved"]:
@@ -84,8 +83,7 @@ def state_text(run: Run) -> str:
 def settings_table(runs: Runs) -> ResultTable:
     """Return the settings that differ between runs, with one column per run."""
     settings = [
-        {"experiment": str(run.info["experiment"]), "popsim": str(run.info["popsim"])}
-        | run.info["settings_in_effect"]
+        {name: str(run.info[name]) for name in ("experiment", "popsim")} | run.info["settings_in_effect"]
         for run in runs.values()
     ]
     names = dict.fromkeys(name for of_run in settings for name in of_run)
@@ -95,13 +93,11 @@ def settings_table(runs: Runs) -> ResultTable:
 
 def results_table(runs: Runs) -> ResultTable:
     """Return losses and metrics with one column per run: the mean over members and the range."""
+    logged = [run.info["losses"] for run in runs.values()]
     texts = {
         "members": [str(run.experiment.n_members) for run in runs.values()],
         "batches": [str(run.info["n_batches_saved"]) for run in runs.values()],
-        "training took": [
-            duration_text(losses["seconds"]) if (losses := run.info["losses"]) else MISSING
-            for run in runs.values()
-        ],
+        "training took": [duration_text(losses["seconds"]) if losses else MISSING for losses in logged],
     }
     for name, losses in _last_losses(runs).items():
         texts[name] = [spread_text(values, ".3g") if values.size else MISSING for values in losses]
@@ -158,6 +154,7 @@ def _metric_text(values: Float[np.ndarray, " _"], metric: Metric) -> str:
 
 
 FEWEST_PAIRS = 2
+SIGNED = "{:+.3g} ({:+.3g} to {:+.3g})"
 PAIRED_CAPTION = (
     "Changes from the first run to the others, paired over members that began with the same seed: the ratio "
     "of geometric means where all values are above zero, else the difference of means, with a 95 % interval "
@@ -209,11 +206,8 @@ def _change_texts(before: Float[np.ndarray, " pair"], after: Float[np.ndarray, "
     values = (np.log(before), np.log(after)) if is_positive else (before, after)
     comparison = paired_comparison(*values, key=key_of_seed(0, "report"))
     ends = np.array([comparison.difference, comparison.low, comparison.high])
-    if is_positive:
-        change = "× {:.3g} ({:.3g} to {:.3g})".format(*np.exp(ends))
-    else:
-        change = "{:+.3g} ({:+.3g} to {:+.3g})".format(*ends)
-    return [str(before.size), change, f"{comparison.test.p:.2g}"]
+    ends, form = (np.exp(ends), "× {:.3g} ({:.3g} to {:.3g})") if is_positive else (ends, SIGNED)
+    return [str(before.size), form.format(*ends), f"{comparison.test.p:.2g}"]
 
 
 def draw_comparison(runs: Runs) -> Draws:
@@ -321,7 +315,7 @@ def compare_runs(
     experiments = {name: run.experiment for name, run in runs.items()}
     paired = paired_table(experiments, _last_losses(runs) | numeric)
     tables = {"Settings that differ": settings_table(runs), "Results": results_table(runs)}
-    tables |= {} if paired is None else {"Paired by seed": paired}
+    tables |= {"Paired by seed": paired} if paired else {}
     folders = {name: f"{run.folder.path}: {state_text(run)}" for name, run in runs.items()}
     unfinished = {name: state_text(run) for name, run in runs.items() if not run.is_finished}
     states = [f"{name} is {state}; all else is of its last checkpoint." for name, state in unfinished.items()]

@@ -2,6 +2,7 @@
 
 import base64
 import dataclasses
+import functools
 import inspect
 import io
 from collections.abc import Callable, Mapping, Sequence
@@ -21,15 +22,7 @@ from popsim.experiments.experiment import AbstractExperiment
 from popsim.experiments.results import RunFigure
 from popsim.report._figure_numbers import figure_csv
 from popsim.report._html import CHARTS, Html, element, is_page, note, page_html, scroll_box
-from popsim.store import CorruptDataError, MismatchError, RunFolder, SaveError
-from popsim.store.files import (
-    check_replaceable,
-    finished_name,
-    is_of_system,
-    make_folder,
-    raise_save_errors,
-    write_file,
-)
+from popsim.store import CorruptDataError, MismatchError, RunFolder, SaveError, files
 
 __all__ = ["WrittenReport"]
 
@@ -105,9 +98,9 @@ class Page:
                 sections[title] = content
         shown = {title: elements for title, elements in sections.items() if elements}
         page = page_html(self.title, self.introduction, shown, scripts).encode()
-        with raise_save_errors(folder):
-            make_folder(folder, parents=True)
-        write_file(folder / name, [page])
+        with files.raise_save_errors(folder):
+            files.make_folder(folder, parents=True)
+        files.write_file(folder / name, [page])
         return WrittenReport(folder / name, len(page), figures, self.table)
 
 
@@ -125,11 +118,8 @@ def _draw_figures(section: Figures, folder: Path, written: list[Path]) -> list[H
                 path = folder / f"{name}.png"
                 if path in written:
                     raise ValueError(f"`SECTIONS` must have figures of different names, got {name!r} again.")
-                saved = try_to_draw(
-                    f"the figure {name!r}",
-                    lambda name=name, figure=figure: _save_and_embed(figure, folder, name),
-                    passes=SaveError,
-                )
+                save = functools.partial(_save_and_embed, figure, folder, name)
+                saved = try_to_draw(f"the figure {name!r}", save, passes=SaveError)
                 if isinstance(saved, FailedDrawing):
                     shown.append(_failed_note(saved))
                     continue
@@ -146,39 +136,39 @@ def _as_figures(drawn: Any) -> dict[str, RunFigure] | FailedDrawing:
 
 
 def _failed_note(failed: FailedDrawing) -> Html:
-    """Return a note in place of what could not be drawn."""
     return note(f"{str(failed)[:1].upper()}{str(failed)[1:]}.")
 
 
 def _save_and_embed(run_figure: RunFigure, folder: Path, name: str) -> Html:
     """Write a figure, and return the element that shows it."""
     figure = run_figure.figure
-    with raise_save_errors(folder), figure_style(), layout_once(figure):
+    with files.raise_save_errors(folder), figure_style(), layout_once(figure):
         save_figure(figure, folder, name)
         alt = alt_text(figure, run_figure.title)
         kind, source = picture(figure, alt)
-        files = _files(figure, name, kind)
+        links = _files(figure, name, kind)
     return element(
         "figure",
         element("h3", run_figure.title),
         scroll_box(alt, source),
         element("figcaption", run_figure.caption),
-        element("p", *files, attributes={"class": "files"}),
+        element("p", *links, attributes={"class": "files"}),
         attributes={"class": "broad"} if figure.get_size_inches()[0] > BROAD else {},
     )
 
 
 def _check_folder(path: Path, page: str, home: Path | None) -> None:
     """Check that writing a report into a folder overwrites nothing else."""
-    check_replaceable(path / page, is_page, kind="a report", overwrite=True, name="out")
+    files.check_replaceable(path / page, is_page, kind="a report", overwrite=True, name="out")
     if home is not None and path.exists() and path.samefile(home):
         return
     if RunFolder(path).description.exists():
         raise ValueError(f"`out` must not be the folder of another run, got {path}.")
     if path.exists() and not path.is_dir():
         raise ValueError(f"`out` must be a folder, got {path}.")
-    names = {file.name for file in path.iterdir() if not is_of_system(file.name)} if path.is_dir() else set()
-    if not (path / page).exists() and not {finished_name(name) or name for name in names} <= {page, FIGURES}:
+    names = [file.name for file in path.iterdir()] if path.is_dir() else []
+    there = {files.finished_name(name) or name for name in names if not files.is_of_system(name)}
+    if not (path / page).exists() and not there <= {page, FIGURES}:
         raise ValueError(f"`out` must be an empty folder or hold a {page} of popsim, got {path}.")
 
 
@@ -190,10 +180,9 @@ ENLARGED = 1.5  # on screens that are wide enough
 
 def picture(figure: Figure, alt: str) -> tuple[str, Html]:
     """Return the kind of a picture, SVG or, where that is large, PNG, and an element that embeds it."""
-    kind, content = "svg", _encode(figure, "svg")
+    kind, form, content = "svg", "svg+xml", _encode(figure, "svg")
     if len(content) > LARGEST_SVG:
-        kind, content = "png", _encode(figure, "png")
-    form = {"svg": "svg+xml", "png": "png"}[kind]
+        kind, form, content = "png", "png", _encode(figure, "png")
     source = f"data:image/{form};base64,{base64.b64encode(content).decode()}"
     width, height = (round(PIXELS_PER_INCH * inches) for inches in figure.get_size_inches())
     look = {"style": f"min-width: {width}px; width: {round(ENLARGED * width)}px"}
@@ -210,9 +199,8 @@ def alt_text(figure: Figure, title: str) -> str:
 
 def _encode(figure: Figure, kind: str) -> bytes:
     """Save a figure as bytes that do not vary between calls."""
-    buffer = io.BytesIO()
+    buffer, metadata = io.BytesIO(), {"Date": None} if kind == "svg" else {}
     with matplotlib.rc_context({"svg.hashsalt": "popsim"}):
-        metadata = {"Date": None} if kind == "svg" else {}
         figure.savefig(buffer, format=kind, dpi=2 * PIXELS_PER_INCH, metadata=metadata)
     return buffer.getvalue()
 

@@ -23,7 +23,7 @@ from popsim.report._explorer import evenly_spaced
 from popsim.report._html import Html, code_box, element, named_values, note, table
 from popsim.report._selection_figures import NOTE, draw_selection
 from popsim.report.report_folder import Draws, Figures, Page, WrittenReport, experiment_text, small_axes
-from popsim.sweeps import OpenedSweep, Sweep
+from popsim.sweeps import OpenedSweep
 from popsim.sweeps.overview import state_text
 
 __all__ = ["report_sweep"]
@@ -37,29 +37,24 @@ REPLICATION = "The unit of replication is the seed."
 
 @dataclasses.dataclass(frozen=True)
 class Axis:
-    """An axis with more than one value.
-
-    - `title`: its name in words.
-    - `label`: the title, with the unit if all its numbers have the same.
-    - `texts`: the values.
-    """
+    """An axis with more than one value, and the units of its numbers."""
 
     name: str
-    title: str
-    label: str
-    texts: list[str]
-    texts_with_units: list[str]
+    values: Sequence[Any]
+    units: tuple[str, ...]
 
+    @property
+    def title(self) -> str:
+        return self.name.replace("_", " ")
 
-def _axes(sweep: Sweep) -> list[Axis]:
-    axes, all_units = [], sweep.experiment.units()
-    for name, values in sweep.axes.items():
-        if len(values) > 1:
-            units, title = all_units.get(name, ()), name.replace("_", " ")
-            label = f"{title} ({units[0]})" if len(set(units)) == 1 else title
-            texts, with_units = ([setting_text(value, unit) for value in values] for unit in ((), units))
-            axes.append(Axis(name, title, label, texts, with_units))
-    return axes
+    @property
+    def label(self) -> str:
+        """The title, with the unit if all numbers have the same."""
+        return f"{self.title} ({self.units[0]})" if len(set(self.units)) == 1 else self.title
+
+    @property
+    def texts(self) -> list[str]:
+        return [*map(setting_text, self.values)]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,7 +72,10 @@ class ScoredSweep:
     @functools.cached_property
     def axes(self) -> list[Axis]:
         """The axes with more than one value."""
-        return _axes(self.opened.sweep)
+        sweep = self.opened.sweep
+        units = sweep.experiment.units()
+        axes = {name: values for name, values in sweep.axes.items() if len(values) > 1}
+        return [Axis(name, values, units.get(name, ())) for name, values in axes.items()]
 
     @functools.cached_property
     def scores(self) -> xarray.DataArray:
@@ -118,7 +116,6 @@ class ScoredSweep:
 
     @property
     def mean_name(self) -> str:
-        """What means are called."""
         return "geometric mean" if self.is_positive else "mean"
 
     def mean(self, scores: xarray.DataArray, over: Sequence[str]) -> xarray.DataArray:
@@ -126,7 +123,6 @@ class ScoredSweep:
         return _geometric_mean(scores, over) if self.is_positive else scores.mean(over)
 
     def other_axes(self, *axes: Axis) -> list[str]:
-        """Return the names of the axes but some."""
         return [axis.name for axis in self.axes if axis not in axes]
 
 
@@ -153,7 +149,8 @@ def settings_table(results: ScoredSweep) -> ResultTable:
     """Return the best settings: the mean of the score over members, with a 95 % interval."""
     rows = []
     for place in np.ndindex(results.scores.shape[:-1]):
-        texts = [axis.texts_with_units[index] for axis, index in zip(results.axes, place, strict=True)]
+        values = [(axis.values[index], axis.units) for axis, index in zip(results.axes, place, strict=True)]
+        texts = [setting_text(*value) for value in values]
         scores = results.scores[place].dropna("seed")
         mean = float(results.mean(scores, ["seed"])) if scores.size else np.inf
         rows.append((mean, [*texts, *_score_texts(results, scores.values)]))

@@ -61,8 +61,7 @@ ROWS = {
     },
     **{command: {
         "": f"Missing from popsim {command}: RUN",
-        "nowhere": "RUN must be the folder of a popsim run",
-        ".": "RUN must be the folder of a popsim run",
+        **dict.fromkeys(("nowhere", "."), "RUN must be the folder of a popsim run"),
     } for command in ("resume", "info", "show")},
     "resume .": {
         "--quite": "Perhaps you meant --quiet",

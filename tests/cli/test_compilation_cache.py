@@ -10,12 +10,8 @@ from popsim.cli import _devices as cache
 from popsim.cli import main
 from popsim.cli._devices import keep_programs
 
-OPTIONS = (
-    "jax_compilation_cache_dir",
-    "jax_compilation_cache_max_size",
-    "jax_persistent_cache_min_compile_time_secs",
-    "jax_enable_compilation_cache",
-)
+OPTIONS = [f"jax_compilation_cache_{name}" for name in ("dir", "max_size")]
+OPTIONS += ["jax_persistent_cache_min_compile_time_secs", "jax_enable_compilation_cache"]
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ from swept_runs import Swept
 import popsim.sweeps
 from popsim.cli import main
 
+pytestmark = pytest.mark.slow
 OUTPUTS = {
     "summary": "export {sweep} --summary {file}",
     "script": "sweep script {sweep} --slurm --out {file}",
@@ -30,7 +31,7 @@ def places(tmp_path_factory):
     sweep = popsim.sweeps.Sweep(Swept(n_batches=2, log_step=1), {"n_units": (3,)}, range(1))
     popsim.sweeps.make_sweep(sweep, folder / "sweep")
     popsim.sweeps.run_sweep(folder / "sweep")
-    return {"run": folder / "run", "sweep": folder / "sweep"}
+    return {name: folder / name for name in ("run", "sweep")}
 
 
 @pytest.fixture
@@ -39,9 +40,8 @@ def command(places, tmp_path):
     (tmp_path / "out").mkdir()
 
     def write(kind, *options):
-        file = tmp_path / "out" / NAMES.get(kind, "file")
-        words = OUTPUTS[kind].format(**places, file=file, folder=file.parent).split()
-        main([*words, *options])
+        file = write.file(kind)
+        main([*OUTPUTS[kind].format(**places, file=file, folder=file.parent).split(), *options])
         return file
 
     write.file = lambda kind: tmp_path / "out" / NAMES.get(kind, "file")
@@ -74,27 +74,24 @@ FOREIGN = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", every_nth(OUTPUTS, 6))
 def test_what_popsim_did_not_write_stays(kind, command, places, capsys):
     file = command.file(kind)
-    descriptions = {place.name: place / f"{place.name}.json" for place in places.values()}
-    sources = descriptions | {"checkpoint": next((places["run"] / "checkpoints").iterdir())}
-    copies = {name: lambda path, source=source: shutil.copy(source, path) for name, source in sources.items()}
+    sources = [place / f"{place.name}.json" for place in places.values()]
+    sources.append(next((places["run"] / "checkpoints").iterdir()))
+    copies = {source.name: lambda path, source=source: shutil.copy(source, path) for source in sources}
     for name, make in (FOREIGN | copies).items():
         make(file)
         before = _state(file)
         with pytest.raises(SystemExit) as end:
             command(kind, "--overwrite")
-        complaint = capsys.readouterr().err
-        assert end.value.code == 2 and complaint.count("\n") == 1, name
-        assert "must not hold anything but a" in complaint and "left as it is" in complaint, name
-        assert _state(file) == before, name
-        assert [path.name for path in file.parent.iterdir()] == [file.name], name
-        file.rmdir() if file.is_dir() and not file.is_symlink() else file.unlink()
+        said = capsys.readouterr().err
+        assert end.value.code == 2 and said.count("\n") == 1, name
+        assert "must not hold anything but a" in said and "left as it is" in said, name
+        assert _state(file) == before and [*file.parent.iterdir()] == [file], name
+        file.rmdir() if file.is_dir() else file.unlink()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", every_nth(OUTPUTS, 3))
 def test_what_popsim_wrote_is_replaced_if_it_is_told_to(kind, command, capsys):
     file = command(kind)

@@ -5,7 +5,7 @@ from command_ends import complaint
 from sample_trials import few_trials
 from small_tasks import Choose
 
-import popsim
+from popsim import tasks
 from popsim.analysis.figures import draw_task_trials, task_trial_rows
 from popsim.cli import main
 from popsim.cli._tasks import find_task
@@ -25,11 +25,6 @@ def draw():
     plt.close("all")
 
 
-def texts(ax):
-    return [text.get_text() for text in ax.texts]
-
-
-@pytest.mark.full
 def test_a_choice_has_its_signals_epochs_and_events(draw):
     trials = few_trials(Choose())
     axes = draw(trials)
@@ -37,22 +32,16 @@ def test_a_choice_has_its_signals_epochs_and_events(draw):
     for trial, column in enumerate(axes.T):
         comes = bool(trials.timeline.happens("go cue")[trial])
         names = {"stimulus", "| stimulus on"} | ({"response", "| go cue"} if comes else set())
-        assert set(texts(column[0])) == names
+        assert {text.get_text() for text in column[0].texts} == names
         assert len(column[1].patches) == 1 + comes  # epochs
         stimulus = column[1].lines[0]
         np.testing.assert_array_equal(stimulus.get_ydata()[:-1], trials.inputs["stimulus"][trial, :, 0])
         np.testing.assert_allclose(stimulus.get_xdata(), 0.02 * np.arange(21), rtol=1e-6)
         assert f"side {trials.conditions['side'][trial]:g}" in column[0].get_title().replace("\xa0", " ")
-    assert {bool(happens) for happens in trials.timeline.happens("go cue")} == {True, False}
-
-
-def test_an_event_is_a_line_where_it_comes(draw):
-    trials = few_trials(Choose())
-    axes = draw(trials)
-    for trial, ax in enumerate(axes[1]):
-        upright = [line.get_xdata()[0] for line in ax.lines if len(line.get_xdata()) == 2]
+        upright = [line.get_xdata()[0] for line in column[1].lines if len(line.get_xdata()) == 2]
         steps = np.array([trials.timeline.events[name][trial] for name in ("stimulus on", "go cue")])
-        np.testing.assert_allclose(upright, 0.02 * steps[steps < 20], atol=1e-6)
+        np.testing.assert_allclose(upright, 0.02 * steps[steps < 20], atol=1e-6)  # lines where events come
+    assert {bool(happens) for happens in trials.timeline.happens("go cue")} == {True, False}
 
 
 def test_show_task_prints_the_table_and_draws_the_trials(tmp_path, capsys, monkeypatch):
@@ -69,6 +58,6 @@ def test_show_task_prints_the_table_and_draws_the_trials(tmp_path, capsys, monke
 
 
 def test_tasks_are_found_by_their_name_or_by_that_of_an_experiment(monkeypatch):
-    assert isinstance(find_task("center-out"), popsim.tasks.CenterOutReaches)
+    assert isinstance(find_task("center-out"), tasks.CenterOutReaches)
     monkeypatch.delitem(TASKS, "center-out")
-    assert isinstance(find_task("center-out"), popsim.tasks.RandomReaches)
+    assert isinstance(find_task("center-out"), tasks.RandomReaches)

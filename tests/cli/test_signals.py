@@ -71,13 +71,9 @@ def test_a_closed_terminal_stops_the_command_which_ends_with_code_75():
     ours, theirs = os.openpty()
     take = "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); "
     start = take + "os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"
-    command = subprocess.Popen(
-        [sys.executable, "-c", start, "-c", WAITING, str(Path(signals.__file__))],
-        stdin=theirs,
-        stdout=theirs,
-        stderr=theirs,
-        start_new_session=True,
-    )
+    words = [sys.executable, "-c", start, "-c", WAITING, str(Path(signals.__file__))]
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), theirs)
+    command = subprocess.Popen(words, **pipes, start_new_session=True)
     os.close(theirs)
     said = b""
     while b"ready" not in said:
@@ -86,17 +82,14 @@ def test_a_closed_terminal_stops_the_command_which_ends_with_code_75():
     assert command.wait(timeout=60) == 75
 
 
-@pytest.mark.parametrize(
-    ("module", "name", "warns"),
-    [(WAITING_IN_AN_IMPORT, "SIGINT", False), (WAITING_IN_A_COMMAND, "SIGTERM", True)],
-)
-def test_a_signal_ends_any_command_at_any_time_in_one_line(module, name, warns, tmp_path):
+@pytest.mark.parametrize(("name", "warns"), [("SIGINT", False), ("SIGTERM", True)])
+def test_a_signal_ends_any_command_at_any_time_in_one_line(name, warns, tmp_path):
     """What the command would have removed in the end is gone.
 
     And settings of matplotlib in the current folder, which may be a run that another person made, are not
     read: they may name programs, which it starts.
     """
-    (tmp_path / "waits.py").write_text(module)
+    (tmp_path / "waits.py").write_text(WAITING_IN_A_COMMAND if warns else WAITING_IN_AN_IMPORT)
     if warns:
         (tmp_path / "matplotlibrc").write_text("animation.ffmpeg_path: ./theirs\n")
     words = [sys.executable, "-m", "popsim.cli", "--import", "waits", "list"]

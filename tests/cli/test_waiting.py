@@ -14,6 +14,7 @@ from popsim.cli import main
 from popsim.cli._main import COMMANDS, SHELLS, completion_script
 from popsim.experiments import open_run
 
+pytestmark = pytest.mark.slow
 # No other test has batches of this size, so that the loop is compiled here.
 SETTINGS = ["--members", "2", "--n-batches", "4", "--batch-size", "7", "--log-step", "2"]
 
@@ -37,42 +38,24 @@ def trained(tmp_path_factory):
     return folder, error.getvalue(), output.getvalue()
 
 
-@pytest.mark.slow
-def test_a_terminal_shows_each_thing_that_is_waited_for(trained):
-    _, said, _ = trained
-    shown = [
-        "building 2 networks … 0 s",
-        "training 41 numbers in each of 2 members",
-        "compiling … 0 s",
-        "training: ",
-        "4/4",
-        "measuring the trained networks … 0 s",
-        "drawing the figures … 0 s",
-    ]
+def test_a_terminal_shows_each_thing_that_is_waited_for_and_what_is_next(trained):
+    folder, said, printed = trained
+    shown = ("building 2 networks … 0 s", "training 41 numbers in each of 2 members", "compiling … 0 s")
+    shown += ("training: ", "4/4", "measuring the trained networks … 0 s", "drawing the figures … 0 s")
     places = [said.index(text) for text in shown]
     assert places == sorted(places) and "compiling: " not in said
+    assert printed.splitlines()[-1] == f"Next: popsim --import small_experiment show {folder}"
 
 
-@pytest.mark.slow
-def test_the_last_line_says_what_is_next(trained, capsys):
-    folder, _, said = trained
-    assert said.splitlines()[-1] == f"Next: popsim --import small_experiment show {folder}"
-    main(["resume", str(folder), "--quiet"])
-    assert capsys.readouterr().out.splitlines()[-1].startswith("Next: popsim ")
-
-
-@pytest.mark.slow
 def test_tensorboard_gets_the_losses(trained):
     folder, _, _ = trained
     total = read_events(folder / "tensorboard")["validation/total"]
     history = open_run(folder).history
     assert [step for step, _ in total] == history.validation_batch.values.tolist()
-    assert [value for _, value in total] == pytest.approx(
-        history.total_validation_loss.mean("member").values.tolist(), rel=1e-5
-    )
+    means = history.total_validation_loss.mean("member").values.tolist()
+    assert [value for _, value in total] == pytest.approx(means, rel=1e-5)
 
 
-@pytest.mark.slow
 def test_info_and_show_print_one_json_value(trained, capsys, monkeypatch):
     folder, _, _ = trained
     monkeypatch.setattr("popsim.report.run_report.SECTIONS", ())

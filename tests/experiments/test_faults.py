@@ -11,8 +11,9 @@ import pytest
 from faults.damage import Reader, cut_short, damaged, files_below, flip_bit
 from faults.fork_server import ForkServer
 from faults.kills import judge, kill_often
-from faults.trainings import SmallSum
 from interruptions import folder_of_others
+from kept_runs import finished_run
+from small_experiment import Sum
 
 from popsim.experiments import open_run
 from popsim.store import lock_folder
@@ -52,29 +53,23 @@ def killed(server, whole, tmp_path_factory):
     return left, shutil.copytree(begun[len(begun) // 2].path, middle)
 
 
-@pytest.fixture(scope="module")
-def interrupted(killed):
-    """A run that was killed in the middle."""
-    return killed[1]
-
-
 @pytest.mark.full
 def test_a_killed_run_is_finished_bit_for_bit(server, whole, killed):
     verdicts = judge(server, "run", killed[0], whole[1]["digests"])
     assert len(verdicts) >= 6 and set(verdicts) == {"equal"}
 
 
-def test_damage_is_never_read_for_something_else(whole):
-    reader = Reader(whole[0])
-    files = [path for path in files_below(whole[0]) if path.stat().st_size]
-    rng = np.random.default_rng(5)
+def test_damage_is_never_read_for_something_else(tmp_path_factory, tmp_path):
+    path = shutil.copytree(finished_run(tmp_path_factory), tmp_path / "run")
+    reader, rng = Reader(path, build=Sum), np.random.default_rng(5)
+    files = [file for file in files_below(path) if file.stat().st_size]
     verdicts = set()
     for fault in (flip_bit, cut_short):
-        for path in rng.choice(np.array(files), 20):
-            verdicts.add(damaged(path, lambda good, fault=fault: fault(good, rng), reader.read))
+        for file in rng.choice(np.array(files), 20):
+            verdicts.add(damaged(file, lambda good, fault=fault: fault(good, rng), reader.read))
     for name in ("run.json", "summary.json", "history.zarr/zarr.json"):
-        assert damaged(whole[0] / name, lambda good: flip_bit(good, rng), reader.read) == "refused"
-        assert damaged(whole[0] / name, lambda good: None, reader.read) == "refused"
+        assert damaged(path / name, lambda good: flip_bit(good, rng), reader.read) == "refused"
+        assert damaged(path / name, lambda good: None, reader.read) == "refused"
     assert verdicts <= {"right", "fell back", "refused"} and "refused" in verdicts
 
 
@@ -82,42 +77,34 @@ PLACES = ("run.json", "training.json", "history.zarr/zarr.json", "history.zarr/l
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_a_pickle_in_the_place_of_a_file_is_refused_and_not_executed(place, whole, tmp_path):
+def test_a_pickle_in_the_place_of_a_file_is_refused_and_not_executed(place, tmp_path_factory, tmp_path):
     class Execute:
         def __reduce__(self):
             return os.mkdir, (str(tmp_path / "executed"),)
 
-    path = shutil.copytree(whole[0], tmp_path / "run")
+    path = shutil.copytree(finished_run(tmp_path_factory), tmp_path / "run")
     for file in path.glob(place):
         file.write_bytes(pickle.dumps(Execute()))
     name = place.rpartition("/")[2].strip("*") or "checkpoint"
     with pytest.raises(ValueError, match=name), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of checkpoints that are passed over
-        run = open_run(path, build=SmallSum)
+        run = open_run(path)
         _ = run.ensemble, run.history.dataset.load()
     assert not (tmp_path / "executed").exists()
 
 
-LEFT_FILES = (
-    "run.json.0123abcd.partial",
-    "training.json.0123abcd.partial",
-    "log.jsonl.0123abcd.partial",
-    "run.lock.json",
-    "history.zarr.0123abcd.partial/loss/c.0",
-    "history.zarr/zarr.json.0123abcd.partial",
-    "history.zarr/loss/c.0.0.0.0123abcd.partial",
-    "checkpoints/000000007.safetensors.0123abcd.partial",
-    "figures/loss.png.0123abcd.partial",
-)
+WRITTEN = ("run.json", "training.json", "log.jsonl", "history.zarr/zarr.json", "history.zarr/loss/c.0.0.0")
+WRITTEN += ("checkpoints/000000007.safetensors", "figures/loss.png")
+LEFT_FILES = [f"{name}.0123abcd.partial" for name in WRITTEN]
+LEFT_FILES += ["run.lock.json", "history.zarr.0123abcd.partial/loss/c.0"]
 
 
 @pytest.mark.full  # in short: test_checkpoints and test_lock
-def test_a_folder_that_cannot_be_written_or_vanishes_or_is_locked(server, whole, interrupted):
+def test_a_folder_that_cannot_be_written_or_vanishes_or_is_locked(server, whole, killed):
     """And one with left-overs of every kind, all at once."""
     with folder_of_others() as folder:
-        paths = {
-            name: str(shutil.copytree(interrupted, folder / name)) for name in ("left", "r", "v", "m", "l")
-        }
+        names = ("left", "r", "v", "m", "l")
+        paths = {name: str(shutil.copytree(killed[1], folder / name)) for name in names}
         for name in LEFT_FILES:
             file = Path(paths["left"], name)
             file.parent.mkdir(parents=True, exist_ok=True)

@@ -21,20 +21,13 @@ class Undrawn(Sum):
 def test_an_experiment_that_draws_nothing_shows_its_learning_curves(as_users_run):
     batches, losses = np.arange(40), np.geomspace(1.0, 0.1, 40)[:, None] * np.ones(3)
     untrained = 2.0 * np.ones((3, 4))
-
-    def values(array):
-        return SimpleNamespace(values=array)
-
+    arrays = {"batch": batches, "total_loss": losses}
+    arrays |= {"validation_batch": batches[19::20], "total_validation_loss": losses[19::20]}
     run = SimpleNamespace(
         experiment=Undrawn(n_members=3),
         models=lambda *, batch: {-1: "untrained"}[batch],
         evaluate=lambda ensemble: SimpleNamespace(losses=SimpleNamespace(total=untrained)),
-        history=SimpleNamespace(
-            batch=values(batches),
-            total_loss=values(losses),
-            validation_batch=values(batches[19::20]),
-            total_validation_loss=values(losses[19::20]),
-        ),
+        history=SimpleNamespace(**{name: SimpleNamespace(values=own) for name, own in arrays.items()}),
     )
     (figure,) = run.experiment.draw_figures(run).values()
     training, validation = (line for line in figure.figure.axes[0].lines if "mean" in line.get_label())
@@ -49,9 +42,7 @@ def test_an_input_comes_at_its_event(monkeypatch):
     """The cue that goes off at the go cue does so where the line of the event is drawn."""
     task = PerceptualDecision()
     trials = task.validation_trials()
-    n_trials, n_steps = trials.targets.values.shape[:2]
-    output = jnp.zeros((1, n_trials, n_steps, trials.targets.values.shape[-1]))
-    states = SimpleNamespace(network=SimpleNamespace(output=output))
+    states = SimpleNamespace(network=SimpleNamespace(output=jnp.zeros((1, *trials.targets.values.shape))))
     run = SimpleNamespace(task=task, history=None, evaluate=lambda: SimpleNamespace(states=states))
     monkeypatch.setattr(run_figures, "draw_learning_figures", lambda run: {})
     figures = Cognitive().draw_figures(run)
@@ -76,10 +67,8 @@ def test_a_force_pulse_is_a_bar_between_the_events_of_its_trial():
     active = np.asarray(trials.interventions["constant force"].active).any(axis=1)
     for ax, trial in zip(rows[1], (0, 6, 11, 17), strict=True):
         ends = [path.get_extents().intervalx for bars in ax.collections for path in bars.get_paths()]
-        times = [
-            float(trials.timeline.events[name][trial]) * trials.timeline.dt
-            for name in ("pulse on", "pulse off")
-        ]
+        steps = [float(trials.timeline.events[name][trial]) for name in ("pulse on", "pulse off")]
+        times = np.multiply(steps, trials.timeline.dt)
         np.testing.assert_allclose(np.ravel(ends), times if active[trial] else [], rtol=1e-6)
     assert 0 < active[[0, 6, 11, 17]].sum() < 4
     caption = run_figures._trials_figure(figure, trials, "").caption

@@ -39,14 +39,8 @@ def test_a_folder_with_somebody_elses_run_is_left_alone(tmp_path):
 
 
 def test_what_an_attempt_that_was_killed_left_does_not_block_the_next_one(tmp_path):
-    for name in (
-        "run.lock",
-        "run.lock.json",
-        "run.lock.json.0123abcd.partial",
-        "run.json.0123abcd.partial",
-        "._run.json",
-        "Thumbs.db",
-    ):
+    partial = (f"{name}.0123abcd.partial" for name in ("run.lock.json", "run.json"))
+    for name in ("run.lock", "run.lock.json", *partial, "._run.json", "Thumbs.db"):
         (tmp_path / name).touch()
     RunFolder.create(tmp_path)
     (tmp_path / "notes.partial").touch()
@@ -54,16 +48,11 @@ def test_what_an_attempt_that_was_killed_left_does_not_block_the_next_one(tmp_pa
         RunFolder.create(tmp_path)
 
 
-@pytest.mark.parametrize(
-    ("module", "option"),
-    [
-        (None, ""),
-        ("popsim.experiments.motor_experiment", ""),
-        ("my_lab.reaches", "--import my_lab.reaches "),
-        ("__main__", "--import MODULE "),
-        ("mine; rm", "--import MODULE "),
-    ],
-)
+OPTIONS = {None: "", "popsim.experiments.motor_experiment": "", "my_lab.reaches": "--import my_lab.reaches "}
+OPTIONS |= dict.fromkeys(("__main__", "mine; rm"), "--import MODULE ")
+
+
+@pytest.mark.parametrize(("module", "option"), OPTIONS.items())
 def test_the_command_that_resumes_imports_the_experiment(module, option, tmp_path):
     folder = RunFolder.create(tmp_path / "a run")
     assert folder.resume_command == f"popsim resume '{folder.path}'"
@@ -74,22 +63,22 @@ def test_the_command_that_resumes_imports_the_experiment(module, option, tmp_pat
 
 
 def test_a_training_does_not_begin_among_the_files_of_another_or_of_something_else(tmp_path):
+    def refused(named, *, restore, error=ValueError):
+        with pytest.raises(error, match=named):
+            RunFolder(tmp_path).check_free_for_training(restore=restore)
+
     (tmp_path / "log.jsonl").write_text("")
-    with pytest.raises(ValueError, match=r"`chkpt_dir`.*log.jsonl of something else"):
-        RunFolder(tmp_path).check_free_for_training(restore=True)
+    refused(r"`chkpt_dir`.*log.jsonl of something else", restore=True)
     write_sealed_json(tmp_path / "training.json", {"format": FORMAT})
     RunFolder(tmp_path).check_free_for_training(restore=True)
     RunFolder(tmp_path).check_free_for_training(restore=False)  # nothing is saved
     (tmp_path / "run.json").touch()
-    with pytest.raises(ValueError, match="restore_checkpoint=True"):
-        RunFolder(tmp_path).check_free_for_training(restore=False)
+    refused("restore_checkpoint=True", restore=False)
     (tmp_path / "run.json").unlink()
     write_sealed_json(tmp_path / "training.json", {"format": FORMAT, "checkpoints": [2]})
-    with pytest.raises(ValueError, match="restore_checkpoint=True"):
-        RunFolder(tmp_path).check_free_for_training(restore=False)
+    refused("restore_checkpoint=True", restore=False)
     write_json(tmp_path / "training.json", {"format": 99})
-    with pytest.raises(MismatchError, match=f"format {FORMAT}"):
-        RunFolder(tmp_path).check_free_for_training(restore=True)
+    refused(f"format {FORMAT}", restore=True, error=MismatchError)
 
 
 @pytest.mark.slow

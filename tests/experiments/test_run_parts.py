@@ -9,11 +9,7 @@ from short_form import every_nth
 from small_training import OPTIMIZER, train
 
 from popsim.experiments import open_run, resume_run, verify_run
-from popsim.store import (
-    open_arrays,
-    read_sealed_json,
-    write_sealed_json,
-)
+from popsim.store import open_arrays, read_sealed_json, write_sealed_json
 from popsim.store.identity import RUN_ID
 from popsim.training import TaskTrainer
 
@@ -21,79 +17,52 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def pair(tmp_path_factory):
-    """Two finished runs that differ in nothing but the seed."""
-    return [finished_run(tmp_path_factory, seed) for seed in (0, 1)]
+def run(tmp_path_factory, tmp_path):
+    """A copy of a finished run, to be spoilt."""
+    return shutil.copytree(finished_run(tmp_path_factory), tmp_path / "run")
 
 
-@pytest.fixture
-def run(pair, tmp_path):
-    """A copy of the first run, to be spoilt."""
-    return shutil.copytree(pair[0], tmp_path / "run")
+def lose(name, run, other):
+    shutil.rmtree(run / name) if (run / name).is_dir() else (run / name).unlink()
 
 
-def copy(name):
-    """Puts a part of the other run in the place of the own one."""
-
-    def spoil(run, other):
-        lose(name)(run, other)
-        (shutil.copytree if (other / name).is_dir() else shutil.copy)(other / name, run / name)
-
-    return spoil
+def copy(name, run, other):
+    """Put a part of a run that differs in nothing but the seed in the place of the own one."""
+    lose(name, run, other)
+    (shutil.copytree if (other / name).is_dir() else shutil.copy)(other / name, run / name)
 
 
-def lose(name):
-    def spoil(run, other):
-        shutil.rmtree(run / name) if (run / name).is_dir() else (run / name).unlink()
-
-    return spoil
-
-
-def swap(one, two):
-    def spoil(run, other):
-        (run / one).rename(run / "kept")
-        (run / two).rename(run / one)
-        (run / "kept").rename(run / two)
-
-    return spoil
+def swap(names, run, other):
+    one, two = (run / name for name in names)
+    one.rename(run / "kept")
+    two.rename(one)
+    (run / "kept").rename(two)
 
 
-def change_log(change):
-    def spoil(run, other):
-        own, others = ((folder / "log.jsonl").read_text().splitlines() for folder in (run, other))
-        (run / "log.jsonl").write_text("\n".join(change(own, others)) + "\n")
-
-    return spoil
+def change_log(change, run, other):
+    own, others = ((folder / "log.jsonl").read_text().splitlines() for folder in (run, other))
+    (run / "log.jsonl").write_text("\n".join(change(own, others)) + "\n")
 
 
 CHUNK = "history.zarr/loss/c.0.0.0"
-MIXED = {
-    "all checkpoints": (copy("checkpoints"), "checkpoints/00000000"),
-    "an older checkpoint": (copy("checkpoints/000000004.safetensors"), "checkpoints/000000004"),
-    "the history": (copy("history.zarr"), "history.zarr/zarr.json"),
-    "a chunk of losses": (copy(CHUNK), CHUNK),
-    "the log": (copy("log.jsonl"), "log.jsonl"),
-    "a line of the log": (change_log(lambda own, other: [*own[:1], other[1], *own[2:]]), "log.jsonl"),
-    "the summary": (copy("summary.json"), "summary.json"),
-    "the manifest": (copy("training.json"), "training.json"),
-    "the description": (copy("run.json"), "training.json"),
-}
-LOST = {
-    **{name: (lose(name), name) for name in ("checkpoints", "history.zarr", CHUNK, "log.jsonl")},
-    **{name: (lose(name), name) for name in ("summary.json", "training.json")},
-    "a line of the log": (change_log(lambda own, other: own[:-1]), "log.jsonl"),
-}
-SWAPPED = {
-    "two arrays": (swap("history.zarr/batch", "history.zarr/validation_batch"), "history.zarr"),
-    "two checkpoints": (
-        swap("checkpoints/000000004.safetensors", "checkpoints/000000008.safetensors"),
-        "checkpoints/00000000",
-    ),
-}
+FOURTH, LAST = (f"checkpoints/00000000{n}.safetensors" for n in (4, 8))
 CASES = {
-    f"{what}: {name}": case
-    for what, cases in {"mixed": MIXED, "lost": LOST, "swapped": SWAPPED}.items()
-    for name, case in cases.items()
+    "all checkpoints": (copy, "checkpoints", "checkpoints/00000000"),
+    "an older checkpoint": (copy, FOURTH, "checkpoints/000000004"),
+    "the history": (copy, "history.zarr", "history.zarr/zarr.json"),
+    "a chunk of losses": (copy, CHUNK, CHUNK),
+    "the log": (copy, "log.jsonl", "log.jsonl"),
+    "a line of the log": (change_log, lambda own, other: [*own[:1], other[1], *own[2:]], "log.jsonl"),
+    "the summary": (copy, "summary.json", "summary.json"),
+    "the manifest": (copy, "training.json", "training.json"),
+    "the description": (copy, "run.json", "training.json"),
+    **{
+        f"lost: {name}": (lose, name, name)
+        for name in ("checkpoints", "history.zarr", CHUNK, "log.jsonl", "summary.json", "training.json")
+    },
+    "lost: a line of the log": (change_log, lambda own, other: own[:-1], "log.jsonl"),
+    "swapped arrays": (swap, ("history.zarr/batch", "history.zarr/validation_batch"), "history.zarr"),
+    "swapped checkpoints": (swap, (FOURTH, LAST), "checkpoints/00000000"),
 }
 
 
@@ -105,12 +74,12 @@ def read(path):
 
 
 @pytest.mark.parametrize("case", every_nth(CASES, 4))
-def test_what_is_not_a_part_of_this_run_is_said_by_name(run, pair, case):
+def test_what_is_not_a_part_of_this_run_is_said_by_name(run, case, tmp_path_factory):
     """On verifying, and on reading and resuming: an error, or a warning where another checkpoint is taken."""
-    spoil, named = CASES[case]
-    spoil(run, pair[1])
+    spoil, what, named = CASES[case]
+    spoil(what, run, finished_run(tmp_path_factory, seed=1))
     assert any(named in f"{file}: {said}" for file, said in verify_run(run).items())
-    is_unused = case == "mixed: an older checkpoint"
+    is_unused = case == "an older checkpoint"
     for use in (*(() if is_unused else (read,)), lambda path: resume_run(path, quiet=True)):
         with warnings.catch_warnings(), pytest.raises((ValueError, UserWarning), match=named):
             warnings.simplefilter("error")
@@ -118,13 +87,10 @@ def test_what_is_not_a_part_of_this_run_is_said_by_name(run, pair, case):
 
 
 def test_a_run_as_it_was_written_is_read_verified_and_resumed(run):
+    """And marked, where it was killed between its summary and the mark of it."""
     assert verify_run(run) == {} and len(read(run)[1]) == 4
-    assert resume_run(run, quiet=True).is_finished
-    assert RUN_ID not in open_run(run).summary
-
-
-def test_a_run_killed_between_its_summary_and_the_mark_of_it_is_marked(run):
     whole = read_sealed_json(run / "run.json")
+    assert resume_run(run, quiet=True).is_finished and RUN_ID not in open_run(run).summary
     write_sealed_json(run / "run.json", {name: own for name, own in whole.items() if name != "finished"})
     assert resume_run(run, quiet=True).is_finished
     assert whole["finished"] and read_sealed_json(run / "run.json") == whole

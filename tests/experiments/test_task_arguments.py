@@ -29,17 +29,15 @@ def arguments_of(name):
 
 def test_numbers_and_distributions_of_the_library_are_settings_with_their_units():
     of_reaches = arguments_of("delayed-reaches")
-    assert [*of_reaches] == [
-        *("distance", "n_directions", "hold", "delay", "catch_probability", "duration", "dt")
-    ]
-    assert {name: argument.default for name, argument in of_reaches.items()}["delay"] == (0.2, 0.6)
+    assert " ".join(of_reaches) == "distance n_directions hold delay catch_probability duration dt"
+    assert of_reaches["delay"].default == (0.2, 0.6)
     assert of_reaches["distance"].units == ("m",) and of_reaches["hold"].units == ("s",)
     assert of_reaches["dt"].help == "the time step of the model, in seconds"
     assert of_reaches["hold"].help.startswith("the time before target onset, in seconds; ")
     assert of_reaches["n_directions"].kind == int | None and not of_reaches["n_directions"].units
     choice = arguments_of("perceptual-decision")["coherence"]
     assert choice.default[0] == -0.512 and choice.drawn_by == "choice"
-    values = _as_argument((0.1, 0.2), "choice").values.tolist()
+    values = _as_argument("coherence", (0.1, 0.2), "choice").values.tolist()
     assert values == pytest.approx([0.1, 0.2])
     for name in TASKS:
         assert all(len(argument.help) > 8 for argument in arguments_of(name).values()), name
@@ -51,17 +49,11 @@ UNITS = {
     "second second_delay shape signal speed_time start stimulus targets test wait",
     "m": "border distance offset radius reveal_distance validation_distance width",
     "rad": "angle separation turning",
-    "m/s": "speed",
-    "N": "force",
-    "N s/m": "strength",
-    "s^0.5": "noise",
+    **{"m/s": "speed", "N": "force", "N s/m": "strength", "s^0.5": "noise"},
     "Hz": "boundary frequency rate total_rate",
 }
-OTHER_UNITS = {
-    ("path-integration", "noise"): "m",
-    ("direction-category", "boundary"): "",
-    ("hierarchical-reasoning", "boundary"): "s",
-}
+OTHER_UNITS = {("path-integration", "noise"): "m", ("direction-category", "boundary"): ""}
+OTHER_UNITS |= {("hierarchical-reasoning", "boundary"): "s"}
 
 
 def test_units_do_not_follow_the_wording_of_docstrings():
@@ -73,17 +65,17 @@ def test_units_do_not_follow_the_wording_of_docstrings():
 
 
 def test_two_numbers_are_a_uniform_distribution_and_one_is_itself():
-    assert eqx.tree_equal(_as_argument((0.1, 0.3), "range"), Uniform(0.1, 0.3))
-    assert _as_argument(0.2, "range") == 0.2 and _as_argument((0.1, 0.3), "pair") == (0.1, 0.3)
-    for value, named in (
-        ((0.3, 0.1), "`high` must be at least `low`"),
-        ((0.1,), "length 2, got 1"),
-        ("fast", "got 'fast'"),
+    assert eqx.tree_equal(_as_argument("delay", (0.1, 0.3), "range"), Uniform(0.1, 0.3))
+    assert _as_argument("delay", 0.2, "range") == 0.2
+    assert _as_argument("delay", (0.1, 0.3), "pair") == (0.1, 0.3)
+    for task, name, value, named in (
+        ("delayed-reaches", "delay", (0.3, 0.1), "`high` must be at least `low`"),
+        ("delayed-reaches", "delay", (0.1,), "length 2, got 1"),
+        ("delayed-reaches", "delay", "fast", "got 'fast'"),
+        ("perceptual-decision", "coherence", (), "`values` must be some to choose from"),
     ):
-        with pytest.raises(ValueError, match=f"`delay`.*{named}"):
-            EXPERIMENTS["delayed-reaches"](**{"delay": value})
-    with pytest.raises(ValueError, match="`coherence`: `values` must be some to choose from"):
-        EXPERIMENTS["perceptual-decision"](**{"coherence": ()})
+        with pytest.raises(ValueError, match=f"`{name}`.*{named}"):
+            EXPERIMENTS[task](**{name: value})
 
 
 CHOICE, NORMAL, ZEROS = Choice([1.0, 2.0]), Normal(0.0, 1.0), jnp.zeros(3)

@@ -7,24 +7,12 @@ import equinox as eqx
 import jax
 import numpy as np
 import pytest
-from short_form import every_nth
+from short_form import every_nth, every_nth_row
 
 import popsim
-from popsim.experiments import (
-    EXPERIMENTS,
-    PLANTS,
-    CenterOut,
-    Cognitive,
-    open_run,
-    run_experiment,
-)
+from popsim.experiments import EXPERIMENTS, PLANTS, CenterOut, Cognitive, open_run, registry, run_experiment
 from popsim.experiments.network_experiment import LEARNED, Preset, score_of
-from popsim.experiments.registry import (
-    _task_experiment,
-    describe_experiment,
-    rebuild_experiment,
-    task_experiment,
-)
+from popsim.experiments.registry import describe_experiment, rebuild_experiment, task_experiment
 from popsim.networks import NETWORKS
 from popsim.tasks.library import COGNITIVE_TASKS, MOTOR_TASKS, REWARD_TASKS, TASKS
 
@@ -33,17 +21,12 @@ KEY = jax.random.key(0)
 
 def combinations(names, bodies):
     """Each task, each network and each body, once or more; every fifteenth also in short."""
-    count = max(map(len, (names, NETWORKS, bodies)))
-    names, networks, bodies = (list(values) for values in (names, NETWORKS, bodies))
-    return [
-        pytest.param(
-            names[i % len(names)],
-            networks[i % len(networks)],
-            bodies[(i + i // len(networks)) % len(bodies)],
-            marks=pytest.mark.full if i % 15 else (),
-        )
-        for i in range(count)
+    names, networks, bodies = map(list, (names, NETWORKS, bodies))
+    rows = [
+        (names[i % len(names)], networks[i % len(networks)], bodies[(i + i // len(networks)) % len(bodies)])
+        for i in range(max(map(len, (names, networks, bodies))))
     ]
+    return every_nth_row(rows, 15)
 
 
 def losses_of_a_trial(experiment):
@@ -61,8 +44,7 @@ def losses_of_a_trial(experiment):
 @pytest.mark.parametrize(("name", "network", "body"), combinations(MOTOR_TASKS, PLANTS))
 def test_every_motor_task_runs_on_every_body_with_every_network(name, network, body):
     experiment = task_experiment(name)(network=network, plant=body, n_units=5)
-    total, terms = losses_of_a_trial(experiment)
-    task = experiment.build_task()
+    (total, terms), task = losses_of_a_trial(experiment), experiment.build_task()
     assert total.shape == () and set(terms) == set(task.loss.weights)
     experiment.build_model(key=KEY).check(task.validation_trials())  # targets are within reach
     duration, dt = experiment.times
@@ -74,8 +56,7 @@ def test_every_motor_task_runs_on_every_body_with_every_network(name, network, b
 )
 def test_every_task_without_a_body_runs_with_every_network(name, network, body):
     experiment = EXPERIMENTS[name](network=network, n_units=5)
-    total, terms = losses_of_a_trial(experiment)
-    preset = LEARNED.get(name, Preset())
+    (total, terms), preset = losses_of_a_trial(experiment), LEARNED.get(name, Preset())
     assert total.shape == () and experiment.preset == preset
     assert experiment.effective_value("network") == network
     assert EXPERIMENTS[name]().effective_value("network") == preset.network
@@ -89,7 +70,7 @@ def test_its_settings_are_written_down_and_read_in_another_process(name):
     experiment = task_experiment(name)(n_members=3, seed=4)
     described = json.loads(json.dumps(describe_experiment(experiment)))
     assert described["module"].startswith("popsim.experiments.")
-    _task_experiment.cache_clear()
+    registry._task_experiment.cache_clear()
     rebuilt = rebuild_experiment(described, "run.json", build=task_experiment(name))
     assert dataclasses.asdict(rebuilt) == dataclasses.asdict(experiment)
 
@@ -138,30 +119,27 @@ def test_an_argument_with_the_name_of_a_setting_is_refused(monkeypatch):
 
 
 TINY = {"n_members": 2, "n_batches": 2, "batch_size": 2, "n_units": 4, "log_step": 1}
+TRAINED = {
+    "visuomotor-rotation": (
+        {"plant": "point-mass", "duration": 0.2, "n_directions": 2},
+        ["hand_paths", "hidden_activity", "learning_curves", "overview", "speed_profiles", "trials"],
+    ),
+    "sine-generation": ({"duration": 0.4, "network": "tanh"}, ["learning_curves", "trials"]),
+    "tracking": (
+        {"plant": "arm26", "duration": 0.8, "n_validation_trials": 2},
+        ["hidden_activity", "learning_curves", "muscle_activations", "overview", "trials"],
+    ),
+}
 
 
 @pytest.mark.full
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "settings", "figures"),
-    [
-        (
-            "visuomotor-rotation",
-            {"plant": "point-mass", "duration": 0.2, "n_directions": 2},
-            ["hand_paths", "hidden_activity", "learning_curves", "overview", "speed_profiles", "trials"],
-        ),
-        ("sine-generation", {"duration": 0.4, "network": "tanh"}, ["learning_curves", "trials"]),
-        (
-            "tracking",
-            {"plant": "arm26", "duration": 0.8, "n_validation_trials": 2},
-            ["hidden_activity", "learning_curves", "muscle_activations", "overview", "trials"],
-        ),
-    ],
-)
-def test_it_trains_and_is_opened_again(name, settings, figures, tmp_path):
+@pytest.mark.parametrize("name", TRAINED)
+def test_it_trains_and_is_opened_again(name, tmp_path):
+    settings, figures = TRAINED[name]
     experiment = EXPERIMENTS[name](**TINY, **settings)
     run_experiment(experiment, tmp_path / "run", quiet=True)
-    _task_experiment.cache_clear()
+    registry._task_experiment.cache_clear()
     run = open_run(tmp_path / "run")
     assert dataclasses.asdict(run.experiment) == dataclasses.asdict(experiment)
     assert sorted(path.stem for path in (tmp_path / "run" / "figures").glob("*.png")) == figures

@@ -2,12 +2,12 @@
 
 import contextlib
 import os
-import resource
 import tracemalloc  # noqa: F401, as `warnings` would import it when no file can be opened any more
 
 import jax
 import pytest
 from command_ends import ended
+from interruptions import files_of_at_most
 from jax.experimental.compilation_cache.compilation_cache import reset_cache
 from kept_runs import SIZES, finished_run
 from short_form import mostly_in_full
@@ -17,23 +17,6 @@ pytestmark = [
     pytest.mark.usefixtures("as_users_run"),
     pytest.mark.filterwarnings("ignore:there must be a file .*summary.json"),  # taken away: to be made again
 ]
-
-
-@pytest.fixture
-def sound(tmp_path_factory):
-    """A run that is finished."""
-    return finished_run(tmp_path_factory)
-
-
-@contextlib.contextmanager
-def limited(kind: int, value: int):
-    """Less than the process may otherwise have."""
-    before = resource.getrlimit(kind)
-    resource.setrlimit(kind, (value, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(kind, before)
 
 
 @contextlib.contextmanager
@@ -50,18 +33,19 @@ def without_compilation_cache():
 
 
 @pytest.mark.parametrize("n_bytes", mostly_in_full([300, 1500, 4000], short=[1500]))
-def test_a_full_disk_gives_one_line_and_code_1(n_bytes, sound, tmp_path, capfd):
+def test_a_full_disk_gives_one_line_and_code_1(n_bytes, tmp_path_factory, tmp_path, capfd):
+    sound = str(finished_run(tmp_path_factory))
     train = ["train", "sum", *SIZES, "--quiet", "--out", str(tmp_path / "run")]
-    export = ["export", str(sound), "--history", str(tmp_path / "h.nc")]
-    with without_compilation_cache(), limited(resource.RLIMIT_FSIZE, n_bytes):
+    export = ["export", sound, "--history", str(tmp_path / "h.nc")]
+    with without_compilation_cache(), files_of_at_most(n_bytes):
         trained, exported = ended(train, capfd), ended(export, capfd)
-        shown = ended(["show", str(sound), "--out", str(tmp_path / "report")], capfd)
+        shown = ended(["show", sound, "--out", str(tmp_path / "report")], capfd)
     assert trained in ((1, ""), (2, "")) and exported == shown == (1, "")
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full")
-def test_a_full_standard_output_gives_one_line_and_code_1(sound, capfd, monkeypatch):
-    for command in (["list"], ["info", str(sound)]):
+def test_a_full_standard_output_gives_one_line_and_code_1(tmp_path_factory, capfd, monkeypatch):
+    for command in (["list"], ["info", str(finished_run(tmp_path_factory))]):
         with open("/dev/full", "w") as full:
             monkeypatch.setattr("sys.stdout", full)
             assert ended(command, capfd) == (1, "")

@@ -1,16 +1,16 @@
 """The charts that follow a choice: their numbers, their place in a page, and in a browser."""
 
 import base64
-import contextlib
+import collections
 import json
 import re
 from types import SimpleNamespace
-from typing import Any, NamedTuple
 
 import browser
 import jaxtyping
 import numpy as np
 import pytest
+import xarray
 
 from popsim.report._explorer import MOST_BATCHES, explorer_elements, json_block, round_numbers
 from popsim.report._html import Html
@@ -21,10 +21,7 @@ HOSTILE = "</script><script>document.title = 'broken'</script>"
 KEPT = np.arange(9, 200, 10)
 
 
-class Trials(NamedTuple):
-    conditions: dict[str, Any]
-    targets: Any
-    timeline: Any
+Trials = collections.namedtuple("Trials", "conditions targets timeline")
 
 
 @pytest.fixture(scope="module")
@@ -36,47 +33,38 @@ def run():
     def evaluate(n_batches):
         position = np.stack([1e-3 * n_batches * x, 0.01 * x], axis=-1)
         hidden = np.random.default_rng(n_batches).normal(size=(N_MEMBERS, N_TRIALS, N_STEPS, N_UNITS))
-        hand = SimpleNamespace(velocity=position)
-        states = SimpleNamespace(
-            cursor=SimpleNamespace(position=position), hand=hand, network=SimpleNamespace(hidden=hidden)
-        )
-        return SimpleNamespace(states=states)
+        cursor, hand = SimpleNamespace(position=position), SimpleNamespace(velocity=position)
+        network = SimpleNamespace(hidden=hidden)
+        return SimpleNamespace(states=SimpleNamespace(cursor=cursor, hand=hand, network=network))
 
-    targets = SimpleNamespace(position=np.full((N_TRIALS, N_STEPS, 2), 0.1))
-    trials = Trials(
-        {"direction": np.arange(N_TRIALS) * np.pi / 2}, targets, SimpleNamespace(dt=DT, n_steps=N_STEPS)
-    )
-
-    class Dataset(dict):
-        coords = ("trainables_batch",)
-
+    targets, timeline = np.full((N_TRIALS, N_STEPS, 2), 0.1), SimpleNamespace(dt=DT, n_steps=N_STEPS)
+    directions = {"direction": np.arange(N_TRIALS) * np.pi / 2}
+    trials = Trials(directions, SimpleNamespace(position=targets), timeline)
     return SimpleNamespace(
         ensemble=200,
         n_batches_trained=200,
         models=lambda *, batch: batch + 1,
         evaluate=evaluate,
-        history=SimpleNamespace(dataset=Dataset(trainables_batch=SimpleNamespace(values=KEPT))),
+        history=SimpleNamespace(dataset=xarray.Dataset(coords={"trainables_batch": KEPT})),
         task=SimpleNamespace(validation_trials=lambda: trials),
         experiment=SimpleNamespace(n_members=N_MEMBERS),
         member_labels=lambda: {"label": ["low", HOSTILE]},
     )
 
 
-@contextlib.contextmanager
-def unchecked_types():
-    """For stand-ins of runs, as the fixture `as_users_run`."""
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", False)
-
-
 @pytest.fixture(scope="module")
 def elements(run):
-    with pytest.MonkeyPatch.context() as patch, unchecked_types():
-        patch.setattr("popsim.report._explorer.without_noise", lambda n_batches: n_batches)
-        patch.setattr("popsim.report._explorer.defines_activity", lambda ensemble, states: True)
-        patch.setattr("popsim.report._explorer.unit_activity", lambda ensemble, states: states.network.hidden)
-        return explorer_elements(run)
+    stand_ins = {
+        "without_noise": lambda n_batches: n_batches,
+        "defines_activity": lambda ensemble, states: True,
+        "unit_activity": lambda ensemble, states: states.network.hidden,
+    }
+    jaxtyping.config.update("jaxtyping_disable", True)  # as the fixture `as_users_run`
+    with pytest.MonkeyPatch.context() as patch:
+        for name, stand_in in stand_ins.items():
+            patch.setattr(f"popsim.report._explorer.{name}", stand_in)
+        yield explorer_elements(run)
+    jaxtyping.config.update("jaxtyping_disable", False)
 
 
 @pytest.fixture(scope="module")
@@ -92,17 +80,14 @@ def numbers(chart):
     return np.where(codes == np.iinfo(codes.dtype).max, np.nan, low + step * codes)
 
 
-def test_a_choice_of_batches_from_before_training_to_its_end(content):
+def test_choices_and_numbers_are_those_of_the_run(content):
     batches = content["choices"]["batch"]
     assert batches[0] == "before training" and batches[-1] == "after 200 batches"
     assert len(batches) == len(set(batches)) == MOST_BATCHES
     assert content["choices"]["condition"][1] == "trial 1, direction 90°"
-
-
-def test_the_numbers_are_those_of_the_run(content):
     charts = {chart["name"]: chart for chart in content["charts"]}
     path = numbers(charts["path"])
-    ends = [0.0, *(float(re.findall(r"\d+", name)[0]) for name in content["choices"]["batch"][1:])]
+    ends = [0.0, *(float(re.findall(r"\d+", name)[0]) for name in batches[1:])]
     np.testing.assert_allclose(path[:, 0, 0, -1, 0], 0.1 * np.array(ends), atol=1e-3)  # mm in cm
     assert np.isnan(path[:, 1, 2]).all() and np.isfinite(path[:, 0]).all()
     np.testing.assert_allclose(charts["path"]["times"][-1], N_STEPS * DT)

@@ -37,19 +37,10 @@ def test_lines_bands_points_and_maps_are_what_was_drawn(figure):
         ["speed against time (s)", "line", "a", "1", "3", ""],
         ["speed against time (s)", "line", "a", "2", "4.5", ""],
     ]
-    assert [row[1:5] for row in rows[2:7]] == [
-        ["lower end of a band", "band", "1", "2"],
-        ["lower end of a band", "band", "2", "4"],
-        ["upper end of a band", "band", "1", "5"],
-        ["upper end of a band", "band", "2", "6"],
-        ["points", "points", "7", "8"],
-    ]
-    assert [row[3:] for row in rows[7:]] == [
-        ["0", "0", "1"],
-        ["1", "0", "2"],
-        ["0", "1", "3"],
-        ["1", "1", "nan"],
-    ]
+    ends = [(end, "band") for end in ("lower end of a band", "upper end of a band") for _ in range(2)]
+    assert [tuple(row[1:3]) for row in rows[2:7]] == [*ends, ("points", "points")]
+    assert [" ".join(row[3:5]) for row in rows[2:7]] == ["1 2", "2 4", "1 5", "2 6", "7 8"]
+    assert [" ".join(row[3:]) for row in rows[7:]] == ["0 0 1", "1 0 2", "0 1 3", "1 1 nan"]
 
 
 def test_long_series_are_thinned(figure):

@@ -83,10 +83,7 @@ def test_without_weights_or_with_weights_that_stayed_nothing_is_said_of_them(run
 def test_activity_is_shown_with_its_dimensions(run):
     drawn = draw_neural_activity(run)
     assert set(drawn) == {"explained_variance", "state_space"}
-    assert (
-        "6 units" in drawn["explained_variance"].caption
-        and "3 members" in drawn["explained_variance"].caption
-    )
+    assert all(said in drawn["explained_variance"].caption for said in ("6 units", "3 members"))
     run.hidden["trained"][0, 0, 0, 0] = np.nan
     assert draw_neural_activity(run) is None
 

@@ -26,17 +26,12 @@ class WithoutLosses(SimpleNamespace):
 @pytest.fixture
 def scored():
     """A sweep in which noise costs 87 % at the rate that learns, and nothing at the other."""
-    rows = [(rate, noise, seed) for rate in RATES for noise in NOISE for seed in SEEDS]
-    labels = {
-        name: np.array(column)
-        for name, column in zip(("rate", "noise", "seed"), zip(*rows, strict=True), strict=True)
-    }
+    grids = np.meshgrid(RATES, NOISE, SEEDS, indexing="ij")
+    labels = dict(zip(("rate", "noise", "seed"), map(np.ravel, grids), strict=True))
     cost = np.where(labels["noise"] > 0, WITH_NOISE, 1.0)
     values = np.where(labels["rate"] == RATES[0], GOOD * cost, UNTRAINED) * SPREAD[labels["seed"]]
-    sweep = SimpleNamespace(
-        axes={"rate": RATES, "noise": NOISE},
-        experiment=SimpleNamespace(units=dict, select_every=None, member_settings={}),
-    )
+    experiment = SimpleNamespace(units=dict, select_every=None, member_settings={})
+    sweep = SimpleNamespace(axes={"rate": RATES, "noise": NOISE}, experiment=experiment)
     opened = WithoutLosses(sweep=sweep, labels=labels)
     yield ScoredSweep(opened, "validation_loss", "validation loss", values)
     plt.close("all")

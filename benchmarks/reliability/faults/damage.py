@@ -24,13 +24,14 @@ class Reader:
     **Arguments:**
 
     - `path`: a finished run, which is sound.
+    - `build`: its experiment.
     """
 
-    def __init__(self, path: Path):
-        self.path = path
+    def __init__(self, path: Path, build: type = SmallSum):
+        self.path, self._build = path, build
         self._checkpoints = Checkpoints(path / "checkpoints")
         self._saved = {step: self._model(step) for step in self._checkpoints.steps()}
-        run = open_run(path, build=SmallSum)
+        run = open_run(path, build=build)
         self._experiment, self._summary = run.experiment, run.summary
         self._history = digest_of(history_arrays(path / "history.zarr"))
 
@@ -42,7 +43,7 @@ class Reader:
         """Read all: "right", "fell back" to an earlier checkpoint with a warning, or "WRONG"."""
         with warnings.catch_warnings(record=True) as warned:
             warnings.simplefilter("always")
-            run = open_run(self.path, build=SmallSum)
+            run = open_run(self.path, build=self._build)
             model = {name: np.asarray(array) for name, array in named_arrays({"model": run.ensemble}).items()}
             history = {name: array.load() for name, array in run.history.dataset.variables.items()}
         newest = max(self._saved)
