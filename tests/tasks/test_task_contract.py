@@ -66,6 +66,8 @@ def test_a_task_can_be_changed_by_replace_and_members_may_have_numbers_of_their_
 
 
 N_VALIDATION = {"context-integration": 128, "interval-discrimination": 24, "obstacle-avoidance": 32}
+N_VALIDATION |= {"delayed-match-to-category": 144, "delayed-comparison": 10, "delayed-response": 16}
+N_VALIDATION |= {"perceptual-decision": 10}
 
 
 def test_validation_has_all_combinations_of_conditions():
