@@ -26,10 +26,10 @@ FIVE = {"n_directions": 5, "match_probability": 0.3, "noise": 0.3, "response": C
 TASKS = {
     "perception": tasks.PerceptualDecision(response=CATCH),
     "go": tasks.DelayedGoNoGo(noise=0.5, go_probability=0.3, response=CATCH),
-    "signal": tasks.SignalDetection(response=CATCH),
-    "category": tasks.DelayedMatchToCategory(noise=0.2),
-    "association": tasks.DelayedPairedAssociation(noise=0.6),
-    "dual": tasks.DualDelayedMatchToSample(noise=0.4),
+    "signal": tasks.SignalDetection(signal_probability=0.3, response=CATCH),
+    "category": tasks.DelayedMatchToCategory(match_probability=0.3),
+    "association": tasks.DelayedPairedAssociation(go_probability=0.3),
+    "dual": tasks.DualDelayedMatchToSample(match_probability=0.3),
     "senses": tasks.MultisensoryIntegration(noise=(0.3, 0.1)),
     "pulses": tasks.PulseDecision(),
     "clicks": tasks.PoissonClicks(),
@@ -120,15 +120,15 @@ RIGHT = {  # the choice; how often conditions hold, or how many values are even;
         lambda c: {"stimulus": (1 + c["coherence"][:, None] * [-1, 1]) / 2},
     ),
     "go": (lambda c: ~c["go"], {"go": 0.3}, lambda c: {"stimulus": one_hot(1 * c["go"], 2)}),
-    "signal": (lambda c: ~c["signal"], {"signal": 0.5}, lambda c: {}),
+    "signal": (lambda c: ~c["signal"], {"signal": 0.3}, lambda c: {}),
     "category": (
         lambda c: c["sample"] // 6 != c["test"] // 6,
-        {"match": 0.5, "sample": 12, "test": 12},
+        {"match": 0.3, "sample": 12, "test": 12},
         lambda c: {"sample": on_circle(c["sample"]), "test": on_circle(c["test"])},
     ),
     "association": (
         lambda c: c["second"] - c["first"] != 2,
-        {"go": 0.5, "first": 2},
+        {"go": 0.3, "first": 2},
         lambda c: {"first": one_hot(c["first"], 4), "second": one_hot(c["second"], 4)},
     ),
     "senses": (
@@ -212,11 +212,11 @@ def test_the_evidence_says_what_is_right_as_often_as_the_formula_has_it(n_stream
 
 
 def test_a_coherence_of_zero_speaks_for_both_directions_and_a_coin_decides():
-    coherences = jnp.array([-0.3, -0.1, 0.0, 0.1])
+    coherences = jnp.arange(-6.0, 4.0) / 20
     task = tasks.PerceptualDecision(n_streams=1, coherence=Choice(coherences), noise=0.1)
-    trials = many_trials(task, KEY, 400)
+    trials = many_trials(task, KEY, N)
     evidence = 0.05 * jnp.asarray(trials.inputs["stimulus"]).sum((1, 2))
-    expected = tasks.probability_of_right(evidence, jnp.full(400, 0.5), coherences, jnp.asarray(0.1))
+    expected = tasks.probability_of_right(evidence, jnp.full(N, 0.5), coherences, jnp.asarray(0.1))
     np.testing.assert_allclose(observed(task, trials)[:, 1], expected, atol=1e-3)
     is_near(trials.conditions["choice"][trials.conditions["coherence"] == 0], 0.5)
 
@@ -305,7 +305,7 @@ def test_the_cued_sample_is_tested():
         targets = tasks.targets_in_epoch(jax.tree.map(jnp.asarray, trials), test)
         np.testing.assert_array_equal(popsim.correct_choice(targets), ~match)
         np.testing.assert_array_equal(targets.counts.sum(1), 8)  # 0.5 s without 0.1 s of grace
-        is_near(match, 0.5)
+        is_near(match, 0.3)
     outside = ~np.any([in_epoch(trials, name) for name in ("test 1", "test 2")], axis=0)
     assert np.all(trials.targets.values[outside] == 0) and np.all(trials.targets.counts[outside] == 0.2)
 
