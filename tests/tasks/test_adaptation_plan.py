@@ -2,7 +2,6 @@
 
 import jax.numpy as jnp
 import numpy as np
-import pytest
 from motor_trials import WORKSPACE, assert_share, many_trials, steps_from
 
 import popsim
@@ -13,46 +12,41 @@ PHASES = (("baseline", 3, 0.0), ("field", 4, 1.0), ("washout", 3, 0.0), ("opposi
 BATCHES = range(14)
 
 
-def over_batches(schedule):
-    return [float(schedule(batch)) for batch in BATCHES]
+def strengths(plan):
+    return [float(plan.parameters(batch)) for batch in BATCHES]
+
+
+def shares(plan):
+    return [float(plan.probability(batch)) for batch in BATCHES]
 
 
 def test_phases_begin_where_the_ones_before_them_end():
-    batches = [(0, 3), (3, 7), (7, 10), (10, 13)]
-    assert [*tasks.phase_batches(PHASES).items()] == [
-        *zip((name for name, *_ in PHASES), batches, strict=True)
-    ]
+    assert tasks.phase_batches(PHASES) == {
+        "baseline": (0, 3),
+        "field": (3, 7),
+        "washout": (7, 10),
+        "opposite": (10, 13),
+    }
     assert tasks.phase_batches()["field again"] == (800, 1300)
     assert [name for name, _, _ in tasks.ADAPTATION_PHASES] == ["baseline", "field", "washout", "field again"]
 
 
-AT_ONCE = [0.0] * 3 + [5.0] * 4 + [0.0] * 3 + [-5.0] * 4
+def test_an_abrupt_field_comes_and_goes_at_once_with_catch_trials():
+    plan = tasks.adaptation_plan("curl field", 5.0, PHASES, catch_share=0.25)
+    assert strengths(plan) == [0.0] * 3 + [5.0] * 4 + [0.0] * 3 + [-5.0] * 4
+    assert shares(plan) == [0.0] * 3 + [0.75] * 4 + [0.0] * 3 + [0.75] * 4
+    assert float(plan.parameters(LAST_BATCH)) == -5.0
 
 
-@pytest.mark.parametrize(
-    ("full", "options", "strengths", "shares"),
-    [
-        (5.0, {"catch_share": 0.25}, AT_ONCE, [0.0] * 3 + [0.75] * 4 + [0.0] * 3 + [0.75] * 4),
-        (
-            6.0,  # acts while it comes and while it goes
-            {"ramp": 3},
-            [0, 0, 0, 2, 4, 6, 6, 4, 2, 0, -2, -4, -6, -6],
-            [0.0] * 3 + [1.0] * 6 + [0.0] + [1.0] * 4,
-        ),
-        (
-            1.5,  # a gain goes from the one that does nothing
-            {"ramp": 2, "null": 1.0},
-            [1, 1, 1, 1.25, 1.5, 1.5, 1.5, 1.25, 1, 1, 0.75, 0.5, 0.5, 0.5],
-            [0.0] * 3 + [1.0] * 5 + [0.0] * 2 + [1.0] * 4,
-        ),
-    ],
-    ids=["abrupt", "gradual", "gain"],
-)
-def test_a_field_comes_and_goes_at_once_or_gradually(full, options, strengths, shares):
-    plan = tasks.adaptation_plan("curl field", full, PHASES, **options)
-    np.testing.assert_allclose(over_batches(plan.parameters), strengths, atol=1e-5)
-    assert over_batches(plan.probability) == shares
-    assert float(plan.parameters(LAST_BATCH)) == strengths[-1]
+def test_a_gradual_field_acts_while_it_comes_and_while_it_goes():
+    plan = tasks.adaptation_plan("curl field", 6.0, PHASES, ramp=3)
+    np.testing.assert_allclose(strengths(plan), [0, 0, 0, 2, 4, 6, 6, 4, 2, 0, -2, -4, -6, -6], atol=1e-5)
+    assert shares(plan) == [0.0] * 3 + [1.0] * 6 + [0.0] + [1.0] * 4
+
+
+def test_a_gain_goes_from_the_one_that_does_nothing():
+    plan = tasks.adaptation_plan("cursor gain", 1.5, PHASES, ramp=2, null=1.0)
+    np.testing.assert_allclose(strengths(plan)[2:8], [1.0, 1.25, 1.5, 1.5, 1.5, 1.25])
 
 
 def test_only_what_differs_from_the_null_parameters_is_graded():

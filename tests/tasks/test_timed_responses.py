@@ -14,10 +14,11 @@ from references import optimal_clicks, optimal_stopping
 KEY = jax.random.key(0)
 
 
-def outcomes(actions):
+def outcomes(actions, payoffs=(-0.5, 1.0, 0.25), opens=2, cost=0.1, last=4):
     """The rewards of a sequence of actions, and whether the trial is done after each."""
-    payoffs, numbers = jnp.array([-0.5, 1.0, 0.25]), map(jnp.asarray, (-0.2, 0.1, 2, 4))
-    environment = ResponseEnvironment(payoffs, *numbers)
+    environment = ResponseEnvironment(
+        jnp.array(payoffs), jnp.asarray(-0.2), jnp.asarray(cost), jnp.array(opens), jnp.array(last)
+    )
     state, shown = environment.init(key=KEY)
     assert shown == {}
     rewards, done = [], []
@@ -28,20 +29,19 @@ def outcomes(actions):
     return rewards, done
 
 
-@pytest.mark.parametrize(
-    ("actions", "expected"),
-    [
-        ([0, 0, 0, 1], [0.0, 0.0, -0.1, 1.0]),
-        ([0, 0, 2], [0.0, 0.0, 0.25]),
-        ([0, 1], [0.0, -0.2]),
-        ([0] * 5, [0.0, 0.0, -0.1, -0.1, -0.6]),
-    ],
-    ids=["right", "other", "early", "none"],
-)
-def test_a_response_is_paid_when_it_is_open_and_ends_the_trial(actions, expected):
-    rewards, done = outcomes(actions)
-    np.testing.assert_allclose(rewards, expected, atol=1e-6)
-    assert done == [False] * (len(actions) - 1) + [True]
+def test_a_response_is_paid_when_it_is_open_and_ends_the_trial():
+    assert outcomes([0, 0, 0, 1])[1] == [False, False, False, True]
+    np.testing.assert_allclose(outcomes([0, 0, 0, 1])[0], [0.0, 0.0, -0.1, 1.0], atol=1e-6)
+    np.testing.assert_allclose(outcomes([0, 0, 2])[0], [0.0, 0.0, 0.25], atol=1e-6)
+
+
+def test_early_responses_and_none_have_their_own_pay():
+    early, done = outcomes([0, 1])
+    np.testing.assert_allclose(early, [0.0, -0.2], atol=1e-6)
+    assert done == [False, True]
+    none, done = outcomes([0] * 5)
+    np.testing.assert_allclose(none, [0.0, 0.0, -0.1, -0.1, -0.6], atol=1e-6)
+    assert done == [False] * 4 + [True]
 
 
 class Fast(tasks.AbstractPlayer):
@@ -123,27 +123,24 @@ def test_clicks_have_their_rates_from_the_start_of_the_stimulus_on():
         np.testing.assert_array_equal(trials.conditions["choice"][of_ratio], log_ratio > 0)
 
 
-def of_evidence():
+def test_the_best_bounds_of_evidence_are_paid_what_the_dynamic_programme_says():
     coherences = (-0.4, -0.1, 0.1, 0.4)
-    options = {"coherence": Choice(coherences), "noise": 0.2, "waiting_cost": 0.5, "error_payoff": -1.0}
-    task = tasks.ReactionTimeDecision(**options)
+    task = tasks.ReactionTimeDecision(
+        coherence=Choice(coherences), noise=0.2, waiting_cost=0.5, error_payoff=-1.0
+    )
     best = optimal_stopping.solve(optimal_stopping.Problem(coherences, 0.2, task.dt, 38, 0.5, -1.0))
-    bounds = [factor * best.bounds for factor in (1.0, 0.5, 2.0)]
-    return task, best.value, [tasks.DecisionBounds(each, dt=task.dt) for each in bounds]
+    trials = popsim.sample_trials(task, 4000, batch=0, key=KEY)
+    mean, error = reward_of(tasks.DecisionBounds(best.bounds, dt=task.dt), trials)
+    assert abs(mean - best.value) < 4 * error
+    for factor in (0.5, 2.0):
+        assert reward_of(tasks.DecisionBounds(factor * best.bounds, dt=task.dt), trials)[0] < mean
 
 
-def of_clicks():
+def test_the_best_bounds_of_clicks_are_paid_what_the_dynamic_programme_says():
     task = tasks.ReactionTimeClicks(log_ratio=Choice([-0.5, 0.5]), waiting_cost=0.5, error_payoff=-1.0)
     best, bounds = optimal_clicks.solve(optimal_clicks.Problem((-0.5, 0.5), 40.0, 0.05, 38, 0.5, -1.0))
-    others = np.maximum(bounds - 2, 0), bounds + 2  # a difference is as even as the number of clicks
-    return task, best, [tasks.ClickBounds(each) for each in (bounds, *others)]
-
-
-@pytest.mark.parametrize("problem", [of_evidence, of_clicks])
-def test_the_best_bounds_are_paid_what_the_dynamic_programme_says_and_others_less(problem):
-    task, value, (best, *others) = problem()
     trials = popsim.sample_trials(task, 4000, batch=0, key=KEY)
-    mean, error = reward_of(best, trials)
-    assert abs(mean - value) < 4 * error
-    for player in others:
-        assert reward_of(player, trials)[0] < mean
+    mean, error = reward_of(tasks.ClickBounds(bounds), trials)
+    assert abs(mean - best) < 4 * error
+    for other in (np.maximum(bounds - 2, 0), bounds + 2):  # a difference is as even as the number of clicks
+        assert reward_of(tasks.ClickBounds(other), trials)[0] < mean
