@@ -150,13 +150,9 @@ def draw_path_deviation(
     ax.plot(0, 0, "o", color="black", markersize=3)
     ax.plot(0, 100 * distance, "o", color="0.6", markersize=6, zorder=1)
     ax.set(xlabel="to the right of the line (cm)", ylabel="to the target (cm)", aspect="equal")
-    style.extend_limits(ax, x=_room(ax, 30 * distance))
+    farthest = max(30 * distance, *(1.2 * abs(x) for x in ax.dataLim.intervalx))
+    style.extend_limits(ax, x=(-farthest, farthest))
     return ax
-
-
-def _room(ax: Axes, least: float) -> tuple[float, float]:
-    farthest = max(least, *(1.2 * abs(x) for x in ax.dataLim.intervalx))
-    return -farthest, farthest
 
 
 def draw_end_point_ellipses(

@@ -50,12 +50,12 @@ def save_animation(
     check_movie_path("path", Path(path))
     if frames_per_second is not None:
         check_positive("frames_per_second", frames_per_second)
-    rate = _frame_rate(animation) if frames_per_second is None else frames_per_second
+    private: Any = animation  # matplotlib's own `save` reads its figure, and its interval in ms, too
+    rate = 1000.0 / private._interval if frames_per_second is None else frames_per_second
     check_frame_rate(Path(path), rate)
-    figure: Any = animation._fig  # pyright: ignore[reportAttributeAccessIssue]
     into = _FORMATS[Path(path).suffix]
     with atomic_file(Path(path)) as partial, into(partial, Path(path), rate) as take:
-        animation.save(partial, writer=_FrameWriter(rate, take), dpi=figure.dpi)
+        animation.save(partial, writer=_FrameWriter(rate, take), dpi=private._fig.dpi)
     return Path(path)
 
 
@@ -85,10 +85,6 @@ _MARKS = {b"GIF8": b"popsim", b"\0\0\0": b"popsim", b"<!DOCTYPE html>": b'name="
 def is_movie(path: Path) -> bool:
     """Whether popsim wrote a file, as a movie."""
     return any(has_mark(path, beginning, mark) for beginning, mark in _MARKS.items())
-
-
-def _frame_rate(animation: Any) -> float:
-    return 1000.0 / animation._interval  # in ms; matplotlib's own `save` reads it, too
 
 
 class _FrameCanvas(FigureCanvasAgg):

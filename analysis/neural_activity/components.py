@@ -234,22 +234,12 @@ def demixed_components(
         signs = _arrays.sign_factors(read, axis=1)
         encoder, decoder = (weights * signs.mT for weights in (encoder, decoder))
         projections = (read * signs).reshape(*mean.shape[:-1], n_components)
-        by_part = {
-            part_name: _explained_fraction(values, encoder, decoder, power)
-            for part_name, values in parts.items()
-        }
+        by_part = {}
+        for other, values in parts.items():
+            # (|X_p|^2 - |X_p - f d X_p|^2) / |X|^2, with f of length 1
+            read, along = values @ decoder.mT, values @ encoder.mT
+            by_part[other] = np.sum(2 * read * along - read**2, axis=1) / power[:, None]
         explained = np.sum(list(by_part.values()), axis=0)
         fraction = np.sum(part**2, axis=(1, 2)) / power
         demixed[name] = DemixedComponents(encoder, decoder, projections, explained, by_part, fraction)
     return demixed
-
-
-def _explained_fraction(
-    part: Float[np.ndarray, "member sample unit"],
-    encoder: Components,
-    decoder: Components,
-    power: Float[np.ndarray, " member"],
-) -> Float[np.ndarray, "member component"]:
-    # (|X_p|^2 - |X_p - f d X_p|^2) / |X|^2, with f of length 1
-    read, along = part @ decoder.mT, part @ encoder.mT
-    return np.sum(2 * read * along - read**2, axis=1) / power[:, None]

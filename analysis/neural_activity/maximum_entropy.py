@@ -57,19 +57,13 @@ def maximum_entropy_activity(activity: Activity) -> MaximumEntropyActivity:
     **Raises:** `RuntimeError` if the covariances are not matched.
     """
     values = as_activity("activity", activity)
-    mean = _mean_of_each_axis(values)
-    fits = [_fit(residual) for residual in values - mean]
-    directions = tuple(np.stack([fit[0][axis] for fit in fits]) for axis in range(3))
-    return MaximumEntropyActivity(mean, directions, np.sqrt(np.stack([fit[1] for fit in fits])))
-
-
-def _mean_of_each_axis(
-    values: Float[np.ndarray, "member trial time unit"],
-) -> Float[np.ndarray, "member trial time unit"]:
     residual = values
     for averaged_axes in ((1, 3), (1, 2), (2, 3)):  # order of the authors' code: times, units, trials
         residual = residual - residual.mean(axis=averaged_axes, keepdims=True)
-    return values - residual
+    mean = values - residual
+    fits = [_fit(residual) for residual in values - mean]
+    directions = tuple(np.stack([fit[0][axis] for fit in fits]) for axis in range(3))
+    return MaximumEntropyActivity(mean, directions, np.sqrt(np.stack([fit[1] for fit in fits])))
 
 
 def _fit(
@@ -104,7 +98,8 @@ def _solve(targets: list[Float[np.ndarray, " _"]]) -> Variances:
         [np.prod(sizes) / size / target for size, target in zip(sizes, targets, strict=True)]
     )
     for _ in range(_MOST_STEPS):
-        variance = 1 / _sums(multipliers, sizes)
+        a, b, c = np.split(multipliers, np.cumsum(sizes)[:-1])
+        variance = 1 / (a[:, None, None] + b[:, None] + c)
         gradient = target_sums - _marginals(variance)
         if np.max(np.abs(gradient) / target_sums) < _TOLERANCE:
             return variance
@@ -114,11 +109,6 @@ def _solve(targets: list[Float[np.ndarray, " _"]]) -> Variances:
         # full one does so too once the decrement is small, and then converges quadratically.
         multipliers = multipliers - step / (1 + decrement if decrement > 0.25 else 1)
     raise RuntimeError(f"the covariances were not matched after {_MOST_STEPS} steps of Newton's method.")
-
-
-def _sums(multipliers: Float[np.ndarray, " _"], sizes: list[int]) -> Variances:
-    a, b, c = np.split(multipliers, np.cumsum(sizes)[:-1])
-    return a[:, None, None] + b[:, None] + c
 
 
 def _marginals(variance: Variances) -> Float[np.ndarray, " _"]:

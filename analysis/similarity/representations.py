@@ -242,7 +242,11 @@ def representational_dissimilarities(
             "`activity` must differ over units in each condition, or it has no correlation: take "
             'method="euclidean".'
         )
-    matrices = [_matrix(responses, method) for responses in means.reshape(-1, *means.shape[-2:])]
+    dataset, rdm = (_arrays.import_optional(f"rsatoolbox.{name}") for name in ("data", "rdm"))
+    matrices = [
+        rdm.calc_rdm(dataset.Dataset(responses), method=method).get_matrices()[0]
+        for responses in means.reshape(-1, *means.shape[-2:])
+    ]
     return np.reshape(matrices, (*means.shape[:-2], len(conditions), len(conditions)))
 
 
@@ -274,8 +278,3 @@ def compare_dissimilarities(
             )
         matrices.append(rdm.RDMs(above[None]))
     return float(np.squeeze(rdm.compare(*matrices, method=method)))
-
-
-def _matrix(means: Float[np.ndarray, "condition unit"], method: str) -> np.ndarray:
-    dataset = _arrays.import_optional("rsatoolbox.data").Dataset(means)
-    return _arrays.import_optional("rsatoolbox.rdm").calc_rdm(dataset, method=method).get_matrices()[0]

@@ -20,10 +20,6 @@ from popsim.trial_plan import Epoch, TrialPlan
 __all__ = ["HierarchicalReasoning", "rule_choices"]
 
 
-def _intervals() -> Choice:
-    return Choice(jnp.arange(530.0, 1171.0, 80.0) / 1000)
-
-
 class HierarchicalReasoning(AbstractBlocks):
     """Is an interval short or long? Respond toward the flashes or away, by a rule that is not shown.
 
@@ -48,7 +44,9 @@ class HierarchicalReasoning(AbstractBlocks):
     n_trials: int = fields.count("trials in a session", default=30)
     block_length: Drawn = fields.drawn(BLOCK_LENGTH, default=(10.0, 21.0))
     interval: Drawn = fields.drawn(
-        "the time from the first flash to the second, in seconds", default=_intervals, check=POSITIVE
+        "the time from the first flash to the second, in seconds",
+        default=lambda: Choice(jnp.arange(530.0, 1171.0, 80.0) / 1000),
+        check=POSITIVE,
     )
     boundary: Scalar = fields.positive("the boundary of short and long intervals, in seconds", default=0.85)
     weber_fraction: Scalar = fields.fraction(

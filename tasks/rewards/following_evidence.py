@@ -16,6 +16,7 @@ from popsim.randomness import key_stream
 from popsim.tasks import _fields as fields
 from popsim.tasks._fields import FRACTION, Drawn, Number, Scalar
 from popsim.tasks.rewards import bandits
+from popsim.tasks.rewards.ideal_decisions import probability_of_right
 from popsim.tasks.rewards.players import AbstractPlayer, Received
 from popsim.tasks.trial_parts import sign_or_coin, values_of_choice
 
@@ -241,17 +242,11 @@ class ChangingEnvironmentObserver(AbstractPlayer):
         hazard = _hazard_of(self.task)
         changed = (1 - hazard) * after + hazard * (1 - after)
         second = jnp.where(in_first + in_second > 0, changed, second)
-        right = _right_of_evidence(received["evidence"], self.task)[0]
+        values = values_of_choice(self.task, "coherence")
+        right = probability_of_right(received["evidence"][0], jnp.ones(()), values, self.task.noise_std)
         context = sign_or_coin(second - 0.5, key=key_stream(key, "context"))
         direction = sign_or_coin(right - 0.5, key=key_stream(key, "direction"))
         return 2 * context + direction, (second, jnp.maximum(right, 1 - right))
-
-
-def _right_of_evidence(evidence: Float[Array, " value"], task: ChangingEnvironment) -> Float[Array, " value"]:
-    """Return the probability that the direction is right, given the evidence."""
-    values = values_of_choice(task, "coherence")
-    log_odds = (values * evidence[:, None] - values**2 / 2) / task.noise_std**2
-    return jax.nn.softmax(log_odds, axis=-1) @ ((jnp.sign(values) + 1) / 2)
 
 
 def _hazard_of(task: ChangingEnvironment) -> Float[Array, ""]:

@@ -59,15 +59,12 @@ class ResponseEnvironment(AbstractEnvironment):
         return state + 1, Outcome({}, reward, responds | is_last, {"response": responds})
 
 
-def timed_loss() -> Loss:
-    """Return the loss of tasks with one response: rewards are hardly discounted."""
-    return reward_loss(discount=0.98, value=0.5, entropy=0.1, last_batch=1000)
-
-
 class AbstractTimedResponse(parts.AbstractPlannedTask):
     """A task in which a response ends the trial, by a `ResponseEnvironment`."""
 
-    loss: Loss = fields.default_loss(default_factory=timed_loss)
+    loss: Loss = fields.default_loss(  # rewards are hardly discounted
+        default_factory=lambda: reward_loss(discount=0.98, value=0.5, entropy=0.1, last_batch=1000)
+    )
     dt: float = fields.time_step(default=0.05)
     early_payoff: eqx.AbstractVar[Scalar]
     waiting_cost: eqx.AbstractVar[Scalar]

@@ -11,8 +11,8 @@ from popsim.environment import Discrete, Observation, Outcome
 from popsim.randomness import key_stream
 from popsim.tasks import _fields as fields
 from popsim.tasks._fields import Scalar
-from popsim.tasks.rewards import players
 from popsim.tasks.rewards.bandits import AbstractChoices, AbstractContinuedEnvironment, last_choice
+from popsim.tasks.rewards.players import AbstractPlayer, Received, belief_after, check_good_is_better
 from popsim.tasks.trial_parts import sign_or_coin
 
 __all__ = ["ModelBasedAgent", "ModelFreeAgent", "TwoStepEnvironment", "TwoStepObserver", "TwoStepTask"]
@@ -108,7 +108,7 @@ class TwoStepTask(AbstractChoices):
         return environment, {"first good stage": second_is_good.astype(int)}
 
 
-class TwoStepObserver(players.AbstractPlayer):
+class TwoStepObserver(AbstractPlayer):
     """Knows all numbers of the `TwoStepTask`, and takes the action to the stage that is probably better.
 
     The best player, if the better stage pays with 1/2 or more; it updates the log odds of the stages as a
@@ -119,24 +119,22 @@ class TwoStepObserver(players.AbstractPlayer):
     reads = SHOWN
 
     def __check_init__(self):
-        players.check_good_is_better("task.reward_probability", self.task.reward_probability)
+        check_good_is_better("task.reward_probability", self.task.reward_probability)
 
     def init(self) -> tuple[Float[Array, ""], Float[Array, ""]]:
         return jnp.zeros(()), jnp.zeros(())
 
-    def choose(
-        self, received: players.Received, state: Any, *, key: Key[Array, ""]
-    ) -> tuple[Int[Array, ""], Any]:
+    def choose(self, received: Received, state: Any, *, key: Key[Array, ""]) -> tuple[Int[Array, ""], Any]:
         log_odds, sign = state
         reward, task = received["last reward"][0], self.task
-        log_odds = players.belief_after(log_odds, sign, reward, task.reward_probability, task.hazard_rate)
+        log_odds = belief_after(log_odds, sign, reward, task.reward_probability, task.hazard_rate)
         # Where a rare transition is the common one, the other action leads to the better stage.
         toward = jnp.where(task.common_probability >= 0.5, log_odds, -log_odds)
         _, first, second = received["stage"]
         return sign_or_coin(toward, key=key), (log_odds, second - first)
 
 
-class AbstractValueAgent(fields.DocumentedModule, players.AbstractPlayer):
+class AbstractValueAgent(fields.DocumentedModule, AbstractPlayer):
     """An agent that learns the values of two options by a delta rule, and chooses by a softmax."""
 
     learning_rate: Scalar = fields.fraction("the fraction of an error that is learned", default=0.5)
@@ -154,9 +152,7 @@ class AbstractValueAgent(fields.DocumentedModule, players.AbstractPlayer):
     def init(self) -> tuple[Array, Array, Array]:
         return jnp.full(2, 0.5), jnp.zeros(2), jnp.zeros(2)
 
-    def choose(
-        self, received: players.Received, state: Any, *, key: Key[Array, ""]
-    ) -> tuple[Int[Array, ""], Any]:
+    def choose(self, received: Received, state: Any, *, key: Key[Array, ""]) -> tuple[Int[Array, ""], Any]:
         values, action, stage = state
         is_first = received["stage"][FIRST_STAGE] > 0
         learned = self.learned(action, stage)  # zeros before the first reward

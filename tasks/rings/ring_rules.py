@@ -121,10 +121,6 @@ def _as_durations(durations: Mapping[str, Any]) -> dict[str, AbstractDistributio
     return {name: as_distribution(value) for name, value in durations.items()}
 
 
-def _as_optional(value: Any) -> AbstractDistribution | None:
-    return None if value is None else as_distribution(value)
-
-
 class RingRule(eqx.Module):
     """A rule of a `RingTask`: one or two stimuli in one or two rings, and the direction of the response.
 
@@ -166,7 +162,9 @@ class RingRule(eqx.Module):
     direction: AbstractDistribution = eqx.field(
         kw_only=True, converter=as_distribution, default_factory=lambda: Uniform(0.0, 2 * math.pi)
     )
-    distance: AbstractDistribution | None = eqx.field(kw_only=True, converter=_as_optional, default=None)
+    distance: AbstractDistribution | None = eqx.field(
+        kw_only=True, converter=lambda value: None if value is None else as_distribution(value), default=None
+    )
     match_probability: Float[Array, ""] = eqx.field(
         kw_only=True, converter=checks.as_float_array, default=0.0
     )

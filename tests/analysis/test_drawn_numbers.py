@@ -45,24 +45,23 @@ CLAMPED = np.array([False, False, True, True])
 
 
 class Shown(NamedTuple):
-    """What a figure is given, and what its axes show."""
+    """What a figure is given, and what its axes show.
+
+    The points of lines and the places of scattered points; the lowest and the highest end of bands and bars;
+    labels, titles and scales; an image, and the numbers of its darkest colours; the axis of ticks, their
+    labels and their places.
+    """
 
     given: tuple[Any, ...]
     options: dict[str, Any]
     lines: dict[int, Any] = {}
-    """The points of lines."""
     bands: dict[int, tuple[float, float]] = {}
-    """The lowest and the highest end of bands and bars."""
     legend: list[str] | None = None
     texts: dict[str, str] = {}
-    """Labels, titles and scales."""
     points: dict[int, Any] = {}
-    """The places of scattered points."""
     image: Any = None
     colors: tuple[float, float] | None = None
-    """The numbers of the darkest colours of the image."""
     ticks: tuple[str, list[str], Any] | None = None
-    """The axis, the labels and the places of ticks."""
 
 
 SHOWN = {
@@ -325,46 +324,21 @@ SHOWN = {
 }
 
 
-def ends_of(marks):
-    """The lowest and the highest place of a band, or of bars."""
-    corners = np.concatenate([path.vertices for path in marks.get_paths()])[:, 1]
-    return np.nanmin(corners), np.nanmax(corners)
-
-
-def in_view(ax):
-    """What is in view, as the low and the high end of both axes."""
-    return np.sort([ax.get_xlim(), ax.get_ylim()], axis=1)
-
-
-def of_data(points, ax):
-    """The ends of points, of those that are finite and that a logarithmic axis has."""
-    points = np.ma.filled(np.ma.masked_invalid(np.asarray(points, float)), np.nan).reshape(-1, 2)
-    scales = np.array([ax.get_xscale(), ax.get_yscale()])
-    points = np.where((scales == "log") & (points <= 0), np.nan, points)
-    points = points[np.isfinite(points).all(axis=1)]
-    return [points.min(axis=0), points.max(axis=0)] if len(points) else []
-
-
-def ends(ax):
-    """The ends of all that is drawn at places of the axes; a line of reference across them is not."""
-    found = []
-    for line in ax.lines:
-        if line.get_transform() == ax.transData:
-            found += of_data(line.get_xydata(), ax)
-    for marks in ax.collections:
-        found += of_data(marks.get_datalim(ax.transData).get_points(), ax)
-    for image in ax.images:
-        left, right, bottom, top = image.get_extent()
-        found += of_data([[left, bottom], [right, top]], ax)
-    return np.array(found)
+def places_of(ax):
+    """All that is drawn at places of the axes, (place, axis); a line of reference across them is not."""
+    found = [line.get_xydata() for line in ax.lines if line.get_transform() == ax.transData]
+    found += [marks.get_datalim(ax.transData).get_points() for marks in ax.collections]
+    found += [np.reshape(image.get_extent(), (2, 2)).T for image in ax.images]
+    filled = [np.ma.filled(np.ma.asarray(each, float), np.nan).reshape(-1, 2) for each in found]
+    points = np.concatenate(filled)
+    is_log = np.array([ax.get_xscale(), ax.get_yscale()]) == "log"
+    return points[np.all(np.isfinite(points) & ~(is_log & (points <= 0)), axis=1)]
 
 
 def assert_all_is_shown(ax):
-    (x_low, x_high), (y_low, y_high) = in_view(ax)
-    points = ends(ax)
-    room = 1e-9 * np.array([x_high - x_low, y_high - y_low])
-    assert len(points) and (points.min(axis=0) >= [x_low, y_low] - room).all()
-    assert (points.max(axis=0) <= [x_high, y_high] + room).all()
+    low, high = np.sort([ax.get_xlim(), ax.get_ylim()], axis=1).T
+    points, room = places_of(ax), 1e-9 * (high - low)
+    assert len(points) and (points >= low - room).all() and (points <= high + room).all()
 
 
 def test_every_figure_is_here():
@@ -378,7 +352,8 @@ def assert_numbers_are_shown(ax, shown):
     for index, points in shown.lines.items():
         np.testing.assert_allclose(ax.lines[index].get_xydata(), points, rtol=1e-6, atol=1e-9)
     for index, ends in shown.bands.items():
-        np.testing.assert_allclose(ends_of(ax.collections[index]), ends, rtol=1e-4)
+        corners = np.concatenate([path.vertices for path in ax.collections[index].get_paths()])[:, 1]
+        np.testing.assert_allclose([np.nanmin(corners), np.nanmax(corners)], ends, rtol=1e-4)
     for index, points in shown.points.items():
         np.testing.assert_allclose(ax.collections[index].get_offsets(), points, atol=1e-9)
     if shown.image is not None:

@@ -85,57 +85,46 @@ def test_all_scripts_of_figures_are_run():
     assert figures == set(run_all.SCRIPTS)
 
 
-def _row(ratio, error=0.0, *, must_fail=False):
+def at_optimum(ratio, error=0.0, *, must_fail=False):
     return gates.Row("clean", "0", ratio * 5e-4, 5e-4, error, gates.optimum_gate(1.02, error), must_fail)
 
 
-@pytest.mark.parametrize(
-    ("ratio", "error", "passes"),
-    [
-        (1.001, 0.0, True),
-        (1 - 9e-6, 0.0, True),
-        (1 - 2e-5, 0.0, False),
-        (1.021, 0.0, False),
-        (25.0, 0.0, False),
-        (float("nan"), 0.0, False),
-        (0.998, 0.001, True),
-        (0.996, 0.001, False),
-        (1.021, 0.001, False),
-    ],
-)
-def test_a_gate_at_an_optimum_has_two_sides(ratio, error, passes):
-    assert _row(ratio, error).passed is passes
-    assert gates.exit_code([_row(ratio, error)]) == (0 if passes else 1)
+def mean(*numbers):
+    return gates.standard_error_row("a", "0", *numbers)
+
+
+def within(*numbers):
+    return gates.tolerance_row("a", "0", *numbers)
+
+
+def below(*numbers):
+    return gates.upper_bound_row("a", "0", *numbers)
+
+
+PASS = [at_optimum(1.001), at_optimum(1 - 9e-6), at_optimum(0.998, 0.001), mean(2.06, 2.0, 0.02)]
+PASS += [mean(-2.06, -2.0, 0.02), within(2.01, 2.0, 0.01), below(0.9, 1.0)]
+FAIL = [at_optimum(1 - 2e-5), at_optimum(1.021), at_optimum(25.0), at_optimum(np.nan)]
+FAIL += [at_optimum(0.996, 0.001), at_optimum(1.021, 0.001), mean(1.92, 2.0, 0.02), mean(2.0, 2.0, np.nan)]
+FAIL += [within(1.9, 2.0, 0.01), below(1.1, 1.0), below(np.nan, 1.0)]
+
+
+def test_gates_have_two_sides_and_nan_passes_none():
+    assert [gates.exit_code([row]) for row in PASS] == [0] * len(PASS)
+    assert [gates.exit_code([row]) for row in FAIL] == [1] * len(FAIL)
+    assert all(np.isfinite(row.ratio) for row in PASS)
 
 
 def test_a_figure_fails_where_a_control_passes_or_nothing_was_checked():
-    good, ungated = _row(1.001), gates.Row("noisy", "0", 5e-4, 5e-4)
-    assert gates.exit_code([good, ungated, _row(25.0, must_fail=True)]) == 0
-    assert gates.exit_code([good, _row(1.001, must_fail=True)]) == 1
-    assert gates.exit_code([good, _row(1.1)]) == 1
-    assert gates.exit_code([ungated]) == 1
-    assert gates.exit_code([_row(25.0, must_fail=True)]) == 1
-    assert gates.exit_code([]) == 1
-
-
-@pytest.mark.parametrize(
-    ("row", "numbers", "passes"),
-    [
-        (gates.standard_error_row, (2.06, 2.0, 0.02), True),
-        (gates.standard_error_row, (1.92, 2.0, 0.02), False),
-        (gates.standard_error_row, (-2.06, -2.0, 0.02), True),
-        (gates.standard_error_row, (2.0, 2.0, float("nan")), False),
-        (gates.tolerance_row, (2.01, 2.0, 0.01), True),
-        (gates.tolerance_row, (1.9, 2.0, 0.01), False),
-        (gates.upper_bound_row, (0.9, 1.0), True),
-        (gates.upper_bound_row, (1.1, 1.0), False),
-        (gates.upper_bound_row, (float("nan"), 1.0), False),
-    ],
-)
-def test_gates_of_means_tolerances_and_errors(row, numbers, passes):
-    is_error = row is gates.standard_error_row
-    made = row("a", "0", *numbers[:2], error=numbers[2]) if is_error else row("a", "0", *numbers)
-    assert (made.passed and bool(np.isfinite(made.ratio))) is passes
+    good, ungated = at_optimum(1.001), gates.Row("noisy", "0", 5e-4, 5e-4)
+    assert gates.exit_code([good, ungated, at_optimum(25.0, must_fail=True)]) == 0
+    for rows in (
+        [good, at_optimum(1.001, must_fail=True)],
+        [good, at_optimum(1.1)],
+        [ungated],
+        [at_optimum(25.0, must_fail=True)],
+        [],
+    ):
+        assert gates.exit_code(rows) == 1
 
 
 @pytest.mark.parametrize("kind", ["softplus", "tanh"])

@@ -9,7 +9,7 @@ import diffrax
 import jax
 import numpy as np
 import pytest
-from answering_tasks import AnsweringTask, CatchTask, Lottery, Steering
+from small_environments import AnsweringTask, CatchTask, Lottery, Steering
 from small_reaches import small_reach_setup
 from small_tasks import Choose
 

@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from answering_tasks import AnsweringTask, CatchTask, Lottery
 from short_form import every_nth_row
+from small_environments import AnsweringTask, CatchTask, Lottery
 from small_reaches import small_reach_setup
 from small_tasks import Choose, choice_loss, pushed_reaches
 from small_training import RunningSum

@@ -16,7 +16,7 @@ RECIPE = ROOT / "docs" / "how_to" / "recipes" / "stable_baselines.md"
 TRAIN = """
 import gymnasium
 import torch
-from answering_tasks import AnsweringTask, Steering
+from small_environments import AnsweringTask, Steering
 from popsim.gymnasium import TaskVectorEnv
 from sb3_contrib import RecurrentPPO
 from stable_baselines3.common.vec_env import VecMonitor

@@ -3,8 +3,8 @@
 import jax
 import numpy as np
 import pytest
-from answering_tasks import AnsweringTask, Lottery, Steering
 from short_form import every_nth
+from small_environments import AnsweringTask, Lottery, Steering
 from small_reaches import small_reach_setup
 from small_tasks import Choose
 

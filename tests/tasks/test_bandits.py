@@ -71,29 +71,30 @@ def test_arms_are_exchanged_at_the_hazard_rate():
     np.testing.assert_allclose(outcome.record["regret"], np.where(is_good, 0.0, 0.6), atol=1e-6)
 
 
-def regret_of_players(task, n, *players):
-    trials = popsim.sample_trials(task, n, batch=0, key=jax.random.key(3))
-    regrets = [np.asarray(tasks.play(player, trials, key=KEY).record["regret"]) for player in players]
-    return [(regret.sum(1).mean(), regret.sum(1).std() / n**0.5) for regret in regrets]
+EVEN, DRIFTING = tasks.BernoulliBandit(n_arms=3, n_choices=60), tasks.DriftingBandit(n_choices=60)
 
 
-def test_the_observer_of_a_drifting_bandit_tracks_its_means():
-    """The posterior means of the chosen arms predict the reward as well as their variances say."""
-    task = tasks.DriftingBandit(n_choices=60)
-    thompson, best, chance = regret_of_players(
-        task, 400, tasks.KalmanBandit(task), tasks.KalmanBandit(task, explores=False), tasks.RandomPlayer(4)
-    )
-    assert thompson[0] < best[0] < 0.5 * chance[0]
-    # The mean of the highest of four normal numbers is 1.029 standard deviations.
-    np.testing.assert_allclose(chance[0] / 60, 1.029 * float(task.stationary_std), atol=5 * chance[1] / 60)
+@pytest.fixture(scope="module")
+def bandits():
+    """400 trials of each bandit."""
+    return [popsim.sample_trials(task, 400, batch=0, key=jax.random.key(3)) for task in (EVEN, DRIFTING)]
 
 
-def test_thompson_sampling_regrets_less_than_chance():
-    task = tasks.BernoulliBandit(n_arms=3, n_choices=60)
-    thompson, chance = regret_of_players(task, 400, tasks.ThompsonSampling(3), tasks.RandomPlayer(3))
-    assert thompson[0] < 0.5 * chance[0]
-    # Of three even numbers the largest is 3/4 on average, one that is drawn 1/2.
-    np.testing.assert_allclose(chance[0], 60 / 4, atol=5 * chance[1])
+def test_observers_regret_less_than_half_of_chance_and_less_if_they_explore(bandits):
+    of_drifting = [tasks.KalmanBandit(DRIFTING), tasks.KalmanBandit(DRIFTING, explores=False)]
+    # Of three even numbers the largest is 3/4 on average, one that is drawn 1/2; that of four normal ones is
+    # 1.029 standard deviations.
+    expected = (1 / 4, 1.029 * float(DRIFTING.stationary_std))
+    for trials, players, chance in zip(
+        bandits, ([tasks.ThompsonSampling(3)], of_drifting), expected, strict=True
+    ):
+        players = [*players, tasks.RandomPlayer(trials.environment.actions.n)]
+        regrets = [
+            np.asarray(tasks.play(player, trials, key=KEY).record["regret"]).sum(1) for player in players
+        ]
+        *means, of_chance = [regret.mean() for regret in regrets]
+        assert means == sorted(means) and means[-1] < 0.5 * of_chance
+        np.testing.assert_allclose(of_chance, 60 * chance, atol=5 * regrets[-1].std() / 400**0.5)
 
 
 def test_arms_without_noise_or_drift_are_known_after_one_choice():
@@ -116,13 +117,13 @@ def test_a_belief_that_is_nearly_sure_stays_finite_and_can_change(hazard):
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
 
-def test_trials_say_what_was_drawn():
-    trials = popsim.sample_trials(tasks.BernoulliBandit(n_arms=3), 50, batch=0, key=KEY)
+def test_trials_say_what_was_drawn(bandits):
+    trials, drifting = bandits
     np.testing.assert_array_equal(trials.conditions["probabilities"], trials.environment.probabilities)
     np.testing.assert_array_equal(trials.conditions["best arm"], trials.environment.probabilities.argmax(-1))
     drawn = popsim.sample_trials(tasks.ReversalLearning(), 50, batch=0, key=KEY)
     np.testing.assert_array_equal(drawn.conditions["first good arm"], drawn.environment.second_is_good)
-    means = popsim.sample_trials(tasks.DriftingBandit(), 1000, batch=0, key=KEY).environment.means
+    means = drifting.environment.means
     np.testing.assert_allclose(means.mean(), 0.5, atol=0.02)
     np.testing.assert_allclose(means.std(), 0.028 / (1 - 0.9836**2) ** 0.5, rtol=0.06)
 
@@ -153,9 +154,14 @@ def trials():
 
 
 def choices(player, trials):
-    """Actions, rewards and whether the transition was common, of each choice."""
+    """The interaction, and actions, rewards and whether the transition was common, of each choice."""
     played = jax.tree.map(np.asarray, tasks.play(player, trials, key=jax.random.key(1)))
     return played, played.action[:, ::2], played.reward[:, 1::2], played.record["is common"][:, ::2]
+
+
+@pytest.fixture(scope="module")
+def by_chance(trials):
+    return choices(tasks.RandomPlayer(2), trials)
 
 
 def stay_probabilities(player, trials):
@@ -168,8 +174,8 @@ def stay_probabilities(player, trials):
     return np.array([stays[which].mean() for which in before])
 
 
-def test_transitions_rewards_and_reversals_have_their_probabilities(trials):
-    played, action, reward, common = choices(tasks.RandomPlayer(2), trials)
+def test_transitions_rewards_and_reversals_have_their_probabilities(trials, by_chance):
+    played, action, reward, common = by_chance
     stage, good = played.record["second stage"][:, ::2], played.record["good stage"][:, ::2]
     np.testing.assert_allclose(common.mean(), 0.8, atol=5 * 0.4 / common.size**0.5)
     np.testing.assert_array_equal(stage == action, common)
@@ -179,8 +185,8 @@ def test_transitions_rewards_and_reversals_have_their_probabilities(trials):
     np.testing.assert_array_equal(good[:, 0], trials.conditions["first good stage"])
 
 
-def test_a_choice_takes_two_steps_and_is_paid_at_the_second(trials):
-    played, *_ = choices(tasks.RandomPlayer(2), trials)
+def test_a_choice_takes_two_steps_and_is_paid_at_the_second(by_chance):
+    played, *_ = by_chance
     assert played.reward.shape[1] == 2 * TASK.n_choices and not played.reward[:, ::2].any()
     shown = played.received["stage"]
     assert np.all(shown[:, ::2] == [1, 0, 0]) and not shown[:, 1::2, 0].any()

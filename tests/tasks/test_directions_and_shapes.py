@@ -1,14 +1,11 @@
-"""Reproduced angles, categories of directions, and shapes with weights: their trials and ideal observers."""
+"""Reproduced angles, and shapes with weights."""
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from sample_trials import many_trials, share_error, validation_trials
 
 import popsim
-from popsim import tasks
-from popsim.tasks import AngleReproduction, DirectionCategory, ProbabilisticReasoning
+from popsim.tasks import AngleReproduction, ProbabilisticReasoning
 
 
 def test_angles_are_reproduced_in_their_order(getkey):
@@ -32,22 +29,6 @@ def test_angles_are_reproduced_in_their_order(getkey):
     )
     np.testing.assert_array_equal(trials.inputs["report"].sum((1, 2)), np.where(is_catch, 0, 20))
     assert validation_trials(AngleReproduction()).conditions["first angle"].size == 64
-
-
-@pytest.mark.full
-def test_half_of_the_directions_are_in_each_category_and_an_ideal_observer_is_as_right_as_it_thinks(getkey):
-    task, n = DirectionCategory(boundary=3), 6000
-    trials = many_trials(task, getkey(), n)
-    direction, category = trials.conditions["direction"], trials.conditions["choice"]
-    np.testing.assert_array_equal(category, (direction < 3) | (direction > 8))
-    distances = np.array([2, 1, 0, 0, 1, 2, 2, 1, 0, 0, 1, 2])
-    np.testing.assert_array_equal(trials.conditions["distance"], distances[direction])
-    found = np.asarray(tasks.choice_probabilities(task, jax.tree.map(jnp.asarray, trials)), float)
-    right, confidence = found.argmax(1) == category, found.max(1)
-    np.testing.assert_allclose(right.mean(), confidence.mean(), atol=4 * (right - confidence).std() / n**0.5)
-    assert 0.84 < right.mean() < 0.9
-    by_distance = [right[trials.conditions["distance"] == d].mean() for d in range(3)]
-    assert by_distance[0] + 0.05 < min(by_distance[1:])
 
 
 @pytest.mark.full

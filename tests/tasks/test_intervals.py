@@ -67,25 +67,6 @@ def test_the_output_should_be_a_sine_of_the_frequency_that_is_told(getkey):
 DT = 0.05
 
 
-@pytest.mark.full
-def test_the_longer_stimulus_is_right_and_counting_time_steps_finds_it(getkey):
-    response = popsim.tasks.GoResponse(catch_probability=0.2)
-    trials = many_trials(tasks.IntervalDiscrimination(response=response), getkey())
-    first, second, order, choice = (trials.conditions[n] for n in ("first", "second", "order", "choice"))
-    for epoch, seconds in (("first", first), ("second", second)):
-        np.testing.assert_allclose(DT * np.diff(trials.timeline.epochs[epoch])[:, 0], seconds, rtol=1e-5)
-    np.testing.assert_array_equal(choice == order, first > second)
-    lasted = (trials.inputs["stimulus"] > 0.5).sum(1)
-    np.testing.assert_array_equal(lasted.argmax(1), choice)
-    np.testing.assert_allclose(choice.mean(), 0.5, atol=share_error(0.5, 2000))
-    np.testing.assert_allclose(trials.conditions["catch"].mean(), 0.2, atol=share_error(0.2, 2000))
-    asked = popsim.correct_choice(trials.targets)
-    np.testing.assert_array_equal(asked, np.where(trials.conditions["catch"], -1, choice))
-    # Who knows only the first guesses that the other one is on the side where most of them are.
-    from_first = np.where(first > 0.45, order, 1 - order)
-    np.testing.assert_allclose(np.mean(from_first == choice), 5 / 6, atol=share_error(5 / 6, 2000))
-
-
 @pytest.mark.parametrize(
     ("task", "start", "n_pulses"),
     [(tasks.CueSetGo(catch_probability=0.2), "set", 1), (tasks.OneTwoThreeGo(), "three", 3)],

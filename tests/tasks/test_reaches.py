@@ -17,7 +17,6 @@ from motor_trials import (
 import popsim
 from popsim.distributions import Uniform
 from popsim.tasks import DelayedReaches, PosturalHold, SequentialReaches, TargetJump
-from popsim.tasks.trial_parts import direction_of, wrap_angle
 
 DELAYED = DelayedReaches(WORKSPACE, distance=Uniform(0.05, 0.1), catch_probability=0.2)
 
@@ -183,12 +182,3 @@ def test_a_pulse_may_come_at_a_drawn_time_for_a_drawn_while(getkey):
     assert_uniform(0.01 * on, 0.195, 0.505)
     assert_uniform(0.01 * (off - on), 0.095, 0.305)
     np.testing.assert_array_equal(trials.timeline.epochs["pulse"], np.stack([on, off], axis=1))
-
-
-def test_directions_are_wrapped_at_the_left():
-    angles = jnp.array([-7.0, -np.pi, -np.pi + 1e-6, -3.0, 0.0, 3.0, np.pi, np.pi + 1e-6, 4.0, 2 * np.pi])
-    left = np.pi
-    expected = [-7 + 2 * left, left, left, -3.0, 0.0, 3.0, left, left, 4 - 2 * left, 0.0]
-    np.testing.assert_allclose(wrap_angle(angles), expected, atol=2e-6)
-    np.testing.assert_array_equal(wrap_angle(angles[3:6]), angles[3:6])
-    assert float(direction_of(jnp.array([-1.0, -0.0]))) == pytest.approx(np.pi)

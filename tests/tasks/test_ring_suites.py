@@ -143,8 +143,9 @@ def test_a_response_is_correct_within_the_tolerance_and_without_fixation(drawn):
     trial = np.arange(N)
     outputs = np.array(drawn.targets.values)
     assert np.all(TASK.is_correct(outputs, drawn))
-    performance = TASK.performance(outputs[None], drawn)
-    assert performance.keys() == set(TASK.names) and all(own.tolist() == [1] for own in performance.values())
+    performance = TASK.performance(np.stack([outputs, outputs]), drawn)
+    assert performance.keys() == set(TASK.names)
+    assert all(own.tolist() == [1, 1] for own in performance.values())
     degrees = math.pi / 180
     for error, is_correct in ((35, True), (-35, True), (37, False), (180, False)):
         outputs[trial, last, 1:] = TASK.code.encode(jnp.asarray(right + error * degrees))

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy.special import expit, logsumexp
 from scipy.stats import norm
+from short_form import mostly_in_full
 
 import popsim
 from popsim import tasks
@@ -30,13 +31,16 @@ KINDS = {  # the task, a condition, and the prior probability that it holds
     ),
     "association": (tasks.DelayedPairedAssociation(go_probability=0.3, noise=1.0), "go", 0.3),
     "dual match": (tasks.DualDelayedMatchToSample(match_probability=0.3, noise=0.7), "match 1", 0.3),
+    "dual match 2": (tasks.DualDelayedMatchToSample(match_probability=0.3, noise=0.7), "match 2", 0.3),
     "economic": (tasks.EconomicChoice(noise=0.7), "choice", None),
     "multisensory": (tasks.MultisensoryIntegration(noise=(0.3, 0.6)), "choice", None),
     "direction": (tasks.DirectionCategory(noise=1.0), "choice", None),
 }
 
 
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize(
+    "name", mostly_in_full(KINDS, ("go", "signal", "dual match", "economic", "multisensory"))
+)
 def test_probabilities_are_counted_out_over_all_trials(name):
     task, condition, probability = KINDS[name]
     clean = dataclasses.replace(task, noise=jnp.zeros_like(task.noise)).validation_trials()
@@ -113,6 +117,11 @@ def test_block_choices_are_those_of_all_sequences_of_sides():
 # Choices that are paid: the tree of all that may happen.
 
 
+def chances(second, paid, p):
+    """How probable a reward of one of two, or none, is if the first is good, and if the second is."""
+    return np.array([p if (second == k) == (paid == 1) else 1 - p for k in (0, 1)])
+
+
 def value(n, good, p, h, lead):
     """The reward of `n` choices by the best policy, with the probability that the second of two is good.
 
@@ -125,8 +134,7 @@ def value(n, good, p, h, lead):
         total = 0.0
         for second, paid in itertools.product((0, 1), repeat=2):
             reached = to_second if second else 1 - to_second
-            likely = np.array([p if (second == k) == (paid == 1) else 1 - p for k in (0, 1)])
-            joint = likely * (1 - good, good)
+            joint = chances(second, paid, p) * (1 - good, good)
             if reached * joint.sum() > 0:
                 after = joint[1] / joint.sum()
                 after = (1 - h) * after + h * (1 - after)
@@ -138,17 +146,16 @@ def value(n, good, p, h, lead):
 def played(observer, n, p, h, lead, steps):
     """The mean reward of an observer in the tree of all that may happen, and of all that it may draw."""
 
+    choose = jax.jit(lambda received, state: observer.choose(received, state, key=KEY))
+
     def follow(n, good, state, received):
         if n == 0:
             return 0.0
-        action, state = observer.choose(received, state, key=KEY)
+        action, state = choose(received, state)
         total = 0.0
         for second, paid in itertools.product((0, 1), repeat=2):
             reached = lead if second == int(action) else 1 - lead
-            joint = np.array([p if (second == k) == (paid == 1) else 1 - p for k in (0, 1)]) * (
-                1 - good,
-                good,
-            )
+            joint = chances(second, paid, p) * (1 - good, good)
             if reached * joint.sum() == 0:
                 continue
             after, inner = joint[1] / joint.sum(), state
@@ -156,7 +163,7 @@ def played(observer, n, p, h, lead, steps):
             if steps == 2:
                 stage = jax.nn.one_hot(1 + second, 3)
                 unpaid = {**shown, "last reward": jnp.zeros(1), "stage": stage}
-                _, inner = observer.choose(unpaid, inner, key=KEY)
+                _, inner = choose(unpaid, inner)
                 shown["stage"] = jax.nn.one_hot(0, 3)
             rest = follow(n - 1, (1 - h) * after + h * (1 - after), inner, shown)
             total += reached * joint.sum() * (paid + rest)

@@ -65,11 +65,14 @@ def test_a_task_can_be_changed_by_replace_and_members_may_have_numbers_of_their_
         assert eqx.tree_equal(popsim.select_member(of_members, 1), task), name
 
 
-N_VALIDATION = {"context-integration": 128, "interval-discrimination": 24, "obstacle-avoidance": 32}
+N_VALIDATION = {"context-integration": 128, "interval-discrimination": 24, "perceptual-decision": 10}
+N_VALIDATION |= {"delayed-match-to-category": 144, "delayed-comparison": 10, "delayed-response": 16}
 
 
 def test_validation_has_all_combinations_of_conditions():
-    for name, n_trials in N_VALIDATION.items():
-        conditions = jax.tree.map(np.asarray, TASKS[name]().validation_trials().conditions)
-        rows = np.concatenate([labels.reshape(n_trials, -1) for labels in conditions.values()], axis=1)
-        assert len(np.unique(rows.astype(float).round(4), axis=0)) == n_trials, name
+    conditions = {name: TASKS[name]().nominal() for name in N_VALIDATION}
+    obstacles = TASKS["obstacle-avoidance"]().validation_trials().conditions
+    conditions["obstacle-avoidance"] = tuple(obstacles.values())
+    for name, n_trials in {**N_VALIDATION, "obstacle-avoidance": 32}.items():
+        columns = [np.asarray(labels, float).reshape(n_trials, -1) for labels in conditions[name]]
+        assert len(np.unique(np.concatenate(columns, axis=1).round(4), axis=0)) == n_trials, name
