@@ -4,7 +4,6 @@ They import what they need when they run, so that help and refusals take no time
 """
 
 import dataclasses
-import re
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -333,5 +332,16 @@ def print_json(value: Any) -> None:
     print(msgspec.json.format(encoded, indent=2).decode())
 
 
-KINDS = (Train, Sweep, Resume, Info, Show, Compare, ShowTask, Animate, Export, Init, List)
-COMMANDS = {re.sub("(?<=[a-z])(?=[A-Z])", "-", kind.__name__).lower(): kind for kind in KINDS}
+COMMANDS = {
+    "train": Train,
+    "sweep": Sweep,
+    "resume": Resume,
+    "info": Info,
+    "show": Show,
+    "compare": Compare,
+    "show-task": ShowTask,
+    "animate": Animate,
+    "export": Export,
+    "init": Init,
+    "list": List,
+}

@@ -122,10 +122,12 @@ class SweepCell:
         run = self._read_description()
         # Without this entry, it was killed after its summary, and is finished when it is resumed.
         is_finished, settings = bool(run.content.get("finished")), run.content["settings"]
-        n_rows, attributes = {}, {}
-        if is_finished or os.path.lexists(self.folder.history / "zarr.json"):
+        n_batches = 0 if is_finished else max(Checkpoints(self.folder.checkpoints).steps(), default=0)
+        attributes = {}
+        if is_finished or n_batches or os.path.lexists(self.folder.history / "zarr.json"):
             record = CommitRecord.read(self.folder.history, run.run_id)
-            n_rows, attributes = record.lengths, record.attributes
+            n_batches = record.lengths["batch"] if is_finished else n_batches
+            attributes = record.attributes
         never = np.full(settings["n_members"], -1)
         members = {name: np.array(attributes.get(name, never), float) for name in FIRST_BATCHES}
         for first in members.values():
@@ -133,9 +135,6 @@ class SweepCell:
         members |= _last_losses(run, *members.values(), must_exist=is_finished)
         if is_finished:
             read_summary(run)  # to see that it is whole
-            n_batches = n_rows["batch"]
-        else:
-            n_batches = max(Checkpoints(self.folder.checkpoints).steps(), default=0)
         state, code = FINISHED if is_finished else STOPPED, run.content.get(CODE, "")
         return CellNote(state, n_batches, settings["n_batches"], members, code)
 

@@ -118,6 +118,7 @@ def test_a_cell_that_cannot_be_looked_at_hides_no_other(copied):
     assert {*verify_sweep(copied)} == {"failures/000001.json", f"cells/000000/checkpoints/{old.name}"}
     history = copied / "cells" / "000001" / "history.zarr" / "zarr.json"
     history.unlink()
+    assert history.name in open_sweep(copied).problem_of(1)
     history.symlink_to(history)
     opened = read_sweep(copied, is_known=False).with_notes()
     assert [note.state for note in opened.notes] == ["finished", "damaged"]
