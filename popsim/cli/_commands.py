@@ -138,9 +138,13 @@ class Info:
         if self.json:
             print_json(described | ({"damage": damage} if self.verify else {}))
         else:
-            lines = [f"DAMAGED: {name}: {problem}" for name, problem in damage.items()]
-            lines = lines or ["\nwhat was checked is as it was written"]
-            print(text, *([*lines, f"not checked: {unchecked}"] if self.verify else ()), sep="\n")
+            print(text)
+            if self.verify and not damage:
+                print("\nwhat was checked is as it was written")
+            for name, problem in damage.items():
+                print(f"DAMAGED: {name}: {problem}")
+            if self.verify:
+                print(f"not checked: {unchecked}")
         if damage:
             raise CorruptDataError(f"damaged in {self.path}: {', '.join(damage)}")
 
@@ -268,8 +272,8 @@ class Export:
     path: RunPath
     model: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
     """the trained ensemble, as safetensors"""
-    history: Annotated[Path | None, tyro.conf.arg(metavar="FILE.nc")] = None
-    """losses and recorded weights, as NetCDF-4"""
+    history: Annotated[Path | None, tyro.conf.arg(metavar="FILE.nc|FILE.mat")] = None
+    """losses and recorded weights, as NetCDF-4 or for MATLAB"""
     figures: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
     """all figures, as PNG and PDF"""
     states: Annotated[Path | None, tyro.conf.arg(metavar="FILE.nc|FILE.mat")] = None

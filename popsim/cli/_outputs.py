@@ -2,7 +2,7 @@
 
 import contextlib
 import importlib.util
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ FORMATS = {
     ".nc": (store.check_netcdf_path, store.write_netcdf),
     ".mat": (store.check_mat_path, store.write_mat),
 }
-"""How states are checked and written, by the ending of the file."""
+"""How datasets are checked and written, by the ending of the file."""
 DAMAGE = (store.CorruptDataError, store.MismatchError)
 OF_RUN, OF_SWEEP = ("model", "history", "figures", "states"), ("summary", "history")
 
@@ -43,6 +43,13 @@ def export(command: Any) -> None:
     write(command.path, paths, overwrite=command.overwrite)
 
 
+def _format(name: str, path: Path) -> tuple[Callable[..., None], Callable[..., None]]:
+    """Return what checks the path of a dataset, and what writes it, by the ending of the path."""
+    if path.suffix not in FORMATS:
+        raise ValueError(f"`{name}` must end in {' or '.join(FORMATS)}, got {path}.")
+    return FORMATS[path.suffix]
+
+
 def _export_run(path: Path, paths: dict[str, Path], *, overwrite: bool) -> None:
     from popsim.analysis.figures.style import is_figure
     from popsim.experiments.exported_states import history_dataset, states_dataset
@@ -51,15 +58,11 @@ def _export_run(path: Path, paths: dict[str, Path], *, overwrite: bool) -> None:
     def check(path: Path) -> None:
         check_replaceable(path, is_figure, kind="a figure", overwrite=overwrite, name="figures")
 
-    figures, states = paths.get("figures"), paths.get("states", Path("none.nc"))
-    options = {"overwrite": overwrite}
-    if states.suffix not in FORMATS:
-        raise ValueError(f"`states` must end in {' or '.join(FORMATS)}, got {states}.")
-    check_states, write_states = FORMATS[states.suffix]
-    checks = {"model": store.check_model_path, "history": store.check_netcdf_path, "states": check_states}
-    files = {name: paths[name] for name in checks if name in paths}
+    figures, options = paths.get("figures"), {"overwrite": overwrite}
+    files = {name: paths[name] for name in ("model", "history", "states") if name in paths}
     for name, file in files.items():
-        checks[name](file, name=name, **options)
+        check_file = store.check_model_path if name == "model" else _format(name, file)[0]
+        check_file(file, name=name, **options)
     run = open_run(path)
     drawn, failed = save_figures(run, figures, passes=DAMAGE, check=check) if figures else ((), ())
     for file in drawn:
@@ -68,10 +71,9 @@ def _export_run(path: Path, paths: dict[str, Path], *, overwrite: bool) -> None:
         with waiting_line(f"exporting the {name}"):
             if name == "model":
                 save_ensemble(file, run.ensemble, run.experiment, **options)
-            elif name == "history":
-                store.write_netcdf(history_dataset(run), file, **options)
             else:
-                write_states(states_dataset(run), file, **options)
+                dataset = history_dataset(run) if name == "history" else states_dataset(run)
+                _format(name, file)[1](dataset, file, **options)
         print(file)
     if failed:
         raise store.SaveError(f"{figures} could not be written whole: {'; '.join(map(str, failed))}")
@@ -83,7 +85,8 @@ def _export_sweep(path: Path, paths: dict[str, Path], *, overwrite: bool) -> Non
     if summary := paths.get("summary"):
         check_replaceable(summary, is_summary, kind="a summary", overwrite=overwrite, name="summary")
     if history := paths.get("history"):
-        store.check_netcdf_path(history, overwrite=overwrite, name="history")
+        check_file, write_dataset = _format("history", history)
+        check_file(history, overwrite=overwrite, name="history")
         if importlib.util.find_spec("dask") is None:  # without it, all histories would be in memory at once
             raise ValueError(
                 "`history` of a sweep must be exported where dask is installed: pip install popsim[dask]"
@@ -93,7 +96,7 @@ def _export_sweep(path: Path, paths: dict[str, Path], *, overwrite: bool) -> Non
         write_file(summary, [opened.summary().to_csv().encode()])
         print(summary)
     if history:
-        store.write_netcdf(opened.load(), history, overwrite=overwrite)
+        write_dataset(opened.load(), history, overwrite=overwrite)
         print(history)
 
 

@@ -117,6 +117,7 @@ def train_command(
         resume: Flag = False
         """continue the same run if it exists; a finished one is only printed"""
         recording: kept = as_kind(kept, stated.recording)  # pyright: ignore[reportInvalidTypeForm]
+        """which weights are kept"""
         checkpoint_seconds: float = stated.entries["checkpoint_seconds"]
         """seconds between checkpoints; one is also written at the end, and when stopped"""
         training: TrainingOptions = TrainingOptions()
@@ -223,6 +224,7 @@ def sweep_command(kind: type[AbstractExperiment]) -> type:
         member_batch_size: int | None = None
         """number of networks that are trained at a time; the last digits of results depend on it"""
         recording: kept = kept()  # pyright: ignore[reportInvalidTypeForm]
+        """which weights are kept"""
 
         def run(self) -> None:
             """Make the sweep and train its cells."""

@@ -85,8 +85,9 @@ ROWS = {
     "export": {
         ".": "--model, --history, --figures, --states, got none",
         ". --states x.csv": "--states must end in .nc or .mat",
+        ". --history x.csv": "--history must end in .nc or .mat",
         ". --model there.png": "--model must not exist",
-        ". --history there.png --overwrite": "--history must not hold",
+        ". --history there.nc --overwrite": "--history must not hold",
         "nowhere --model x.safetensors": "RUN must be the folder of a popsim run",
     },
     "list": {"tasks": "Unrecognized options: tasks"},
@@ -98,11 +99,11 @@ TABLE = [(f"{command} {rest}", named) for command, rows in ROWS.items() for rest
 def test_bad_arguments_are_refused_in_one_line(arguments, named, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("sys.argv", ["popsim", *shlex.split(arguments)])
     monkeypatch.chdir(tmp_path)
-    for name in ("file.txt", "there.png"):
+    for name in ("file.txt", "there.png", "there.nc"):
         (tmp_path / name).write_text("mine")
     with pytest.raises(SystemExit) as end:
         main()
     said = capsys.readouterr()
     assert end.value.code == 2 and said.out == ""
     assert said.err.count("\n") == 1 and said.err.startswith("popsim: error: ") and named in said.err
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["file.txt", "there.png"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file.txt", "there.nc", "there.png"]

@@ -44,7 +44,7 @@ def exported(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(here)
         main(["export", str(path), *words])
-        main(["export", str(path), "--states", str(folder / "s.mat")])
+        main(["export", str(path), "--states", str(folder / "s.mat"), "--history", str(folder / "h.mat")])
     assert files(path) == before and not [*here.iterdir()] and plt.get_fignums() == figures
     return open_run(path), folder
 
@@ -53,7 +53,7 @@ def test_all_is_exported_and_replaced_if_told(exported, tmp_path, capsys):
     run, folder = exported
     figures = [f"figures/{path.name}" for path in run.folder.figures.iterdir()]
     assert {*files(folder)} == {
-        folder / name for name in ("m.safetensors", "h.nc", "s.nc", "s.mat", *figures)
+        folder / name for name in ("m.safetensors", "h.nc", "h.mat", "s.nc", "s.mat", *figures)
     }
     experiment, ensemble = load_ensemble(folder / "m.safetensors")
     assert experiment == run.experiment and eqx.tree_equal(ensemble, run.ensemble)
@@ -138,6 +138,8 @@ def test_netcdf_and_mat_have_the_states_with_axes_units_and_settings(exported):
     assert mat["units"]["time"] == "s"
     assert mat["attributes"]["seed"] == 0 and mat["attributes"]["settings"]["n_batches"] == 8
     assert list(mat["term"]) == list(read.term.values)
+    history = loadmat(folder / "h.mat")
+    np.testing.assert_array_equal(history["loss"], run.history.loss.values)
 
 
 def test_the_history_has_settings_and_names_of_axes(exported):
