@@ -18,8 +18,6 @@ __all__ = ["Compiling", "ProgressBar", "ProgressLines", "last_loss", "progress_o
 BAR = "{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} batches{postfix}"
 SECONDS_BETWEEN_LINES = 30.0
 
-Losses = Float[Array | np.ndarray, "*member"] | np.floating
-
 
 class Compiling(NamedTuple):
     """What is compiled, and since when."""
@@ -179,7 +177,7 @@ def last_loss(batches: FinishedBatches) -> str:
     return f"loss {mean}" if mean else "all frozen"
 
 
-def mean_of_finite(losses: Losses) -> str:
+def mean_of_finite(losses: Float[Array | np.ndarray, "*member"] | np.floating) -> str:
     """Return the mean over members that are not frozen, in three digits; "" if all are."""
     values = np.asarray(losses)
     finite = values[np.isfinite(values)]

@@ -81,10 +81,9 @@ def test_a_schedule_is_the_same_compiled_and_constant_after_its_end(own):
     for batch in (0, 4):
         np.testing.assert_allclose(own(batch), mapped[batch], rtol=1e-6)
     np.testing.assert_array_equal(own(LAST_BATCH), mapped[-1])
-    np.testing.assert_allclose((2.0 * own)(4), 2 * own(4), rtol=1e-6)
-    np.testing.assert_allclose(
-        popsim.select_member(own * popsim.PerMember([1.0, 3.0]), 1)(4), 3 * own(4), rtol=1e-6
-    )
+    of_second = popsim.select_member(own * popsim.PerMember([1.0, 3.0]), 1)
+    for scaled, factor in ((2.0 * own, 2), (of_second, 3)):
+        np.testing.assert_allclose(scaled(4), factor * own(4), rtol=1e-6)
     if mapped.ndim == 1:
         loss = own * popsim.losses.Effort()
         np.testing.assert_allclose(loss.at_batch(5).weights["effort"], mapped[5], rtol=1e-6)

@@ -1,15 +1,17 @@
 """Flags of JAX that change numbers: a training is continued only under those with which it began."""
 
 import contextlib
+import shutil
 from pathlib import Path
 
 import jax
 import pytest
-from small_experiment import Sum, stopping_after
+from kept_runs import stopped_run
+from small_experiment import Sum
 from swept_runs import Swept
 
 from popsim._shared.named_values import NUMERIC_FLAGS, numeric_flags
-from popsim.experiments import RunStopped, resume_run, run_experiment
+from popsim.experiments import resume_run
 from popsim.experiments.run_options import check_flags
 from popsim.store import MismatchError
 from popsim.store.json_files import read_sealed_json
@@ -45,16 +47,6 @@ def refused_naming(flag):
     assert f"`{flag}`, {OTHERS[flag][1]}" in str(refusal.value) and "\n" not in str(refusal.value)
 
 
-@pytest.fixture(scope="module")
-def stopped(tmp_path_factory):
-    """A run that is not finished, and a sweep that has not begun."""
-    folder = tmp_path_factory.mktemp("stopped")
-    with pytest.raises(RunStopped):
-        run_experiment(Sum(n_members=2, n_batches=4), folder / "run", quiet=True, stop=stopping_after(1))
-    make_sweep(Sweep(Swept(), {"rate": (1e-2, 1e-3)}, range(2), members_per_cell=2), folder / "sweep")
-    return folder
-
-
 @pytest.mark.parametrize("flag", OTHERS)
 def test_each_flag_is_compared(flag):
     assert set(OTHERS) == set(NUMERIC_FLAGS) == set(numeric_flags())
@@ -65,14 +57,17 @@ def test_each_flag_is_compared(flag):
     assert check_flags({}, Path("run.json")) == [*usual]
 
 
-def test_a_run_and_a_cell_are_not_continued_under_other_flags(stopped):
-    for path in ("run/run.json", "sweep/sweep.json"):
-        assert read_sealed_json(stopped / path)["jax_flags"] == numeric_flags()
+def test_a_run_and_a_cell_are_not_continued_under_other_flags(tmp_path, tmp_path_factory):
+    run = shutil.copytree(stopped_run(tmp_path_factory), tmp_path / "run")
+    sweep = Sweep(Swept(), {"rate": (1e-2, 1e-3)}, range(2), members_per_cell=2)
+    make_sweep(sweep, tmp_path / "sweep")
+    for path in (run / "run.json", tmp_path / "sweep" / "sweep.json"):
+        assert read_sealed_json(path)["jax_flags"] == numeric_flags()
     with refused_naming(FLAG):
-        resume_run(stopped / "run", quiet=True, build=Sum)
+        resume_run(run, quiet=True, build=Sum)
     with refused_naming(FLAG):
-        run_cell(stopped / "sweep", 1)
-    assert not (stopped / "sweep" / "cells" / "000001" / "run.json").exists()
+        run_cell(tmp_path / "sweep", 1)
+    assert not (tmp_path / "sweep" / "cells" / "000001" / "run.json").exists()
 
 
 def test_flags_are_those_in_force():

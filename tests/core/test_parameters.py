@@ -13,12 +13,7 @@ from popsim.losses import WeightPenalty
 from popsim.networks import GRUNetwork, LeakyRNN
 from popsim.parameters import picked_parameters
 from popsim.store import leaf_names
-from popsim.training import (
-    TrainState,
-    build_train_step_fn,
-    inject_hyperparams,
-    select_trainables,
-)
+from popsim.training import TrainState, build_train_step_fn, inject_hyperparams, select_trainables
 from popsim.training.loop.batches import training_phases
 
 READOUT = {"readout.weight", "readout.bias"}

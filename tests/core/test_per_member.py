@@ -6,10 +6,7 @@ import pytest
 
 import popsim
 from popsim import PerMember, select_member
-from popsim.per_member import (
-    ScaledLearningRate,
-    has_per_member,
-)
+from popsim.per_member import ScaledLearningRate, has_per_member
 
 
 def test_times_an_array_each_member_has_the_array_times_its_number():
@@ -35,22 +32,15 @@ def test_times_a_schedule_it_is_a_schedule_of_each_member():
             scaled(1)
 
 
-HIGH = np.array([[0.1, 0.1], [0.2, 0.3], [0.3, 0.3]])
-
-
-def reaches_in_three_workspaces():
-    """A task of the library of which an array leaf and a loss weight differ between members."""
-    task = popsim.tasks.RandomReaches(popsim.plants.PointMass().workspace, duration=0.1)
-    task = eqx.tree_at(lambda t: t.workspace.high, task, PerMember(HIGH))
-    return eqx.tree_at(lambda t: t.loss.weights["effort"], task, PerMember([1.0, 2.0, 3.0]))
-
-
 def test_any_array_leaf_of_a_task_may_differ_between_members():
-    task = reaches_in_three_workspaces()
+    high = np.array([[0.1, 0.1], [0.2, 0.3], [0.3, 0.3]])
+    task = popsim.tasks.RandomReaches(popsim.plants.PointMass().workspace, duration=0.1)
+    values = PerMember(high), PerMember([1.0, 2.0, 3.0])
+    task = eqx.tree_at(lambda t: (t.workspace.high, t.loss.weights["effort"]), task, values)
     assert has_per_member(task)
     for i in range(3):
         own = select_member(task, i)
         assert not has_per_member(own)
-        np.testing.assert_allclose(own.workspace.high, HIGH[i])
-        np.testing.assert_allclose(own.validation_trials().init.position[0], (HIGH[i] - 0.1) / 2, atol=1e-7)
+        np.testing.assert_allclose(own.workspace.high, high[i])
+        np.testing.assert_allclose(own.validation_trials().init.position[0], (high[i] - 0.1) / 2, atol=1e-7)
         np.testing.assert_allclose(own.loss.weights["effort"], i + 1.0)

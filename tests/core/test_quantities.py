@@ -87,11 +87,7 @@ def test_a_quantity_of_another_unit_is_warned_of_by_name_and_unit(build, name, u
         build(wrong)
 
 
-def test_whole_turns_and_hours_are_in_use():
+def test_whole_turns_hours_and_delays_within_long_trials_are_in_use():
     check_scheduled(CursorRotation(), np.float32(-2 * np.pi))
     popsim.TrialPlan((popsim.Epoch("all"),), duration=3600.0, dt=0.01)
-
-
-def test_a_plan_may_be_delayed_within_long_trials():
-    plan = InterventionPlan("cursor rotation", 0.5, delay=2.0)
-    plan.schedule(reach(300), batch=0, key=KEY)
+    InterventionPlan("cursor rotation", 0.5, delay=2.0).schedule(reach(300), batch=0, key=KEY)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import small_training
 from jax.extend.random import define_prng_impl, threefry_prng_impl
+from short_form import mostly_in_full
 from small_training import KEY
 
 import popsim
@@ -91,9 +92,7 @@ def test_keys_of_the_older_form_draw_alike_and_unsound_ones_are_refused_everywhe
 ALWAYS = ("bandit", "drifting-bandit")  # whose environments draw from their key itself, and from parts of it
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[] if name in ALWAYS else pytest.mark.full) for name in TASKS]
-)
+@pytest.mark.parametrize("name", mostly_in_full(TASKS, ALWAYS))
 def test_no_two_draws_of_a_trial_are_from_one_key(name, monkeypatch):
     """Neither of the task, nor of its environment, a policy and a noisy network at all of the time steps."""
     keys = []

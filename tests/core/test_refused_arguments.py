@@ -4,8 +4,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
-from small_training import KEY, OPTIMIZER, RunningSum, build, train
+from small_training import KEY, OPTIMIZER, RunningSum, build, network, train
 from wrong_arguments import assert_named_in_one_line, wrong_arguments
 
 import popsim
@@ -29,6 +30,7 @@ from popsim import (
 from popsim.environment import Box, HandMovement
 from popsim.networks import GRUNetwork, LeakyRNN
 from popsim.session import join_trials, split_time
+from popsim.training import TaskTrainer, rules
 from popsim.trial import schedule_intervention
 
 NAN, INF, MS = float("nan"), float("inf"), np.timedelta64(20, "ms")
@@ -40,6 +42,7 @@ MODEL = popsim.member(ENSEMBLE, 0)
 WORKSPACE = plants.PointMass().workspace
 GO = Timeline(0.01, 80, events={"go cue": jnp.array(10)})
 VISION = popsim.SensoryChannel(popsim.vision)
+SYNAPSES = rules.recurrent_synapses()
 
 
 def evaluated(task=TASK, model=MODEL, **arguments):
@@ -171,7 +174,10 @@ DISTRIBUTIONS_AND_SCHEDULES = [
     ("mean", lambda: distributions.Normal(INF, 1.0)),
     ("std", lambda: distributions.Normal(0.0, -1.0)),
     *(("values", lambda values=values: distributions.Choice(values)) for values in ([], 1.0, [1.0, NAN])),
+    ("value", lambda: schedules.ConstantSchedule(NAN)),
     ("start", lambda: schedules.LinearSchedule("a", 1.0, last_batch=4)),
+    ("stop", lambda: schedules.LinearSchedule(0.0, NAN, last_batch=3)),
+    ("factor", lambda: NAN * schedules.LinearSchedule(0.0, 1.0, last_batch=4)),
     ("last_batch", lambda: schedules.LinearSchedule(0.0, 1.0, first_batch=4, last_batch=4)),
     ("starts", lambda: schedules.PiecewiseSchedule([1, 2], [1.0, 2.0])),
     ("values", lambda: schedules.PiecewiseSchedule([0, 1], [1.0, 2.0, 3.0])),
@@ -288,20 +294,37 @@ TASKS = [
     ("task", lambda: tasks.WithFixation(RunningSum)),
 ]  # fmt: skip
 TRAININGS = [
-    ("learning_rate", lambda: training.adam(MS)),
+    *(("learning_rate", lambda rate=rate: training.adam(rate)) for rate in (MS, [1e-3, 1e-2])),
     ("low", lambda: training.constraints.Range(lambda m: m.network, "a", 1.0)),
-    ("chkpt_dir", lambda: training.TaskTrainer(OPTIMIZER, chkpt_dir="")),
+    *(("rate", lambda rate=rate: rules.Hebb(SYNAPSES, rate)) for rate in (-1.0, np.ones(2))),
+    ("time_constant", lambda: rules.BCM(SYNAPSES, 0.1, time_constant=0.0)),
+    ("std", lambda: rules.NodePerturbation(SYNAPSES, 0.1, std=0.0)),
+    ("decay", lambda: rules.RewardModulatedHebb(SYNAPSES, 0.1, baseline=rules.BatchBaseline(), decay=1.1)),
+    ("n", lambda: training.log_spaced_batches(9, 1)),
+    ("optimizer", lambda: TaskTrainer(optax.adam)),
+    *((next(iter(options)), lambda options=options: TaskTrainer(OPTIMIZER, **options)) for options in (
+        {"chkpt_dir": ""}, {"checkpoint_seconds": 5.0}, {"post_step_fns": [3]}, {"nonfinite": "ignore"},
+        {"devices": jax.devices()[0]}, {"n_minibatches": 0}, {"enable_tensorboard": True},
+        {"enable_tensorboard": False, "tensorboard_logdir": "somewhere"}, {"validation_figures": dict})),
+    *((next(iter(options)), lambda options=options: train(**options)) for options in (
+        {"n_batches": 0}, {"start_batch": 6}, {"start_batch": -1}, {"reset_opt_state_at": [9]},
+        {"opt_state": {"count": 3}}, {"save_model_trainables": np.array([6])}, {"key": 0},
+        {"batch_callbacks": {99: []}}, {"batch_callbacks": [print]}, {"restore_checkpoint": True},
+        {"ensembled": False}, {"where_train": lambda m: m.interventions}, {"where_train": {1: network}},
+        *({"where_train": {0: network, batch: network}} for batch in ("3", -1, 6)))),
+    ("batch_callbacks[5]", lambda: train(batch_callbacks={5: print})),
+    ("member_batch_size", lambda: train(n_members=0, trainer=TaskTrainer(OPTIMIZER, member_batch_size=1))),
     ("members", lambda: train(1, members=2)),
     ("members", lambda: train(1, members=popsim.member_grid(5))),
     ("task.scale", lambda: train(1, task=RunningSum(scale=PerMember([1.0, 2.0, 3.0])))),
     ("task", lambda: train(1, task=RunningSum(scale=PerMember([1.0])), n_members=0)),
-    ("learning_rate", lambda: train(1, trainer=training.TaskTrainer(training.adam(PerMember([1e-3] * 5))))),
+    ("learning_rate", lambda: train(1, trainer=TaskTrainer(training.adam(PerMember([1e-3] * 5))))),
     ("where_train", lambda: train(1, where_train="network")),
     ("where_train", lambda: train(1, n_members=0, where_train=lambda m: m.network.readuot)),
     ("n_batches", lambda: train(2**31)),
     ("key", lambda: train(1, key=[KEY])),
     ("task", lambda: train(1, n_members=0, task=RunningSum)),
-]
+]  # fmt: skip
 
 
 def scheduled(active):

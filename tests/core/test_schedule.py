@@ -4,12 +4,7 @@ import pytest
 from small_training import OPTIMIZER, train
 
 from popsim.training import TaskTrainer
-from popsim.training.loop.batches import (
-    CallDivision,
-    batch_numbers,
-    enabled_updates,
-    max_kept_per_call,
-)
+from popsim.training.loop.batches import CallDivision, batch_numbers, enabled_updates, max_kept_per_call
 
 
 def ends_of_calls(schedule: CallDivision, seconds_per_batch: float) -> list[int]:

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from relay import DT, reach, relay_loop, stacked
+from small_training import assert_same
 
 import popsim
 from popsim import GaussianNoise, MotorNoise, SensoryChannel
@@ -86,10 +87,8 @@ def test_remat_changes_neither_states_nor_gradients(reacher):
         return states, gradient
 
     (kept, kept_gradient), (again, again_gradient) = (states_and_gradient(model, r) for r in (False, True))
-    for a, b in zip(jax.tree.leaves(kept), jax.tree.leaves(again), strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-7)
-    for a, b in zip(jax.tree.leaves(kept_gradient), jax.tree.leaves(again_gradient), strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
+    assert_same(again, kept, rtol=1e-6, atol=1e-7)
+    assert_same(again_gradient, kept_gradient, rtol=1e-4, atol=1e-6)
     assert jnp.any(kept_gradient.network.cell.weight_hh != 0)
 
 

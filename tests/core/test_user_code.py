@@ -12,11 +12,7 @@ from jax.experimental import pallas
 
 from popsim._compiled import program_text
 from popsim._shared import user_code
-from popsim._shared.user_code import (
-    different_names,
-    is_installed,
-    users_code,
-)
+from popsim._shared.user_code import different_names, is_installed, users_code
 from popsim.store import load_model, save_model
 
 SOURCE = """

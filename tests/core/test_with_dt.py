@@ -17,8 +17,7 @@ def task(dt):
 
 def uncoupled(dt, **options):
     """Units without synapses."""
-    network = LeakyRNN(1, 4, 1, dt=dt, gain=0.0, key=KEY, **options)
-    return network
+    return LeakyRNN(1, 4, 1, dt=dt, gain=0.0, key=KEY, **options)
 
 
 def after(network, seconds, start, n_draws=1):

@@ -6,7 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 
 import popsim
-from popsim.training import TaskTrainer, adam
+from popsim.training import TaskTrainer, Training, adam
+from popsim.training.loop.training_plan import plan_training
 
 KEY = jax.random.key(3)
 N_STEPS = 6
@@ -60,6 +61,14 @@ def train(
     task = RunningSum() if task is None else task
     options = {"ensembled": n_members > 0, "log_step": 100, "disable_tqdm": True, "key": KEY, **options}
     return trainer(task, ensemble, n_batches, options.pop("batch_size", 4), where_train, **options)
+
+
+def planned(*arguments, trainer=None, **options):
+    """The plan of `train` with these arguments, of which nothing is compiled."""
+    trainer = trainer or TaskTrainer(OPTIMIZER)
+    return train(
+        *arguments, trainer=lambda *own, **more: plan_training(trainer, Training(*own, **more)), **options
+    )
 
 
 def arrays_of(tree):

@@ -4,13 +4,7 @@ import numpy as np
 import pytest
 
 import popsim
-from popsim.schedules import (
-    LAST_BATCH,
-    AbstractBatchSchedule,
-    ConstantSchedule,
-    LinearSchedule,
-    PiecewiseSchedule,
-)
+from popsim.schedules import LAST_BATCH, ConstantSchedule, LinearSchedule, PiecewiseSchedule
 
 RAMP = LinearSchedule(1.0, 3.0, first_batch=10, last_batch=20)
 STEPS = PiecewiseSchedule((0, 5, 8), [1.0, -2.0, 4.0])
@@ -29,9 +23,7 @@ VALUES = {
 def test_the_value_in_a_batch(schedule, values):
     in_loop = jax.jit(lambda batch: schedule(batch))
     for batch, value in values.items():
-        assert isinstance(schedule, AbstractBatchSchedule)
-        np.testing.assert_allclose(schedule(batch), value, rtol=1e-6)
-        np.testing.assert_allclose(in_loop(jnp.asarray(batch)), value, rtol=1e-6)
+        np.testing.assert_allclose([schedule(batch), in_loop(jnp.asarray(batch))], value, rtol=1e-6)
 
 
 def test_arrays_follow_a_schedule_too():
@@ -51,19 +43,3 @@ def test_values_are_leaves_that_may_differ_between_members():
     for scaled in (popsim.PerMember([1.0, 3.0]) * RAMP, RAMP * popsim.PerMember([1.0, 3.0])):
         assert [float(popsim.select_member(scaled, i)(15)) for i in range(2)] == [2.0, 6.0]
     assert jax.grad(lambda ramp: ramp(1))(LinearSchedule(0.0, 1.0, last_batch=4)).stop == 0.25
-
-
-REFUSED = {
-    "value": lambda: ConstantSchedule(float("nan")),
-    "stop": lambda: LinearSchedule(0.0, float("nan"), last_batch=3),
-    "last_batch": lambda: LinearSchedule(0.0, 1.0, first_batch=5, last_batch=5),
-    "starts": lambda: PiecewiseSchedule((1, 2), [0.0, 1.0]),
-    "values": lambda: PiecewiseSchedule((0, 2), [0.0, 1.0, 2.0]),
-    "factor": lambda: float("nan") * RAMP,
-}
-
-
-@pytest.mark.parametrize("named, build", REFUSED.items(), ids=REFUSED)
-def test_schedules_that_mean_nothing_are_refused(named, build, as_users_run):
-    with pytest.raises(ValueError, match=f"`{named}`"):
-        build()

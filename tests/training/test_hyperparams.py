@@ -130,18 +130,16 @@ def test_hyperparameters_take_the_type_of_the_parameters(ensemble):
 
 
 @pytest.mark.parametrize("rate", [PerMember([0.1, 0.2]), PerMember([0.1, 0.2]) * COSINE])
-def test_a_wrong_number_of_values_is_refused_by_name(ensemble, rate):
+def test_a_wrong_number_of_values_is_refused_by_name_and_a_single_model_has_one(ensemble, rate, as_users_run):
     with pytest.raises(ValueError, match="`learning_rate` of the optimizer.* 3 members, got 2"):
         TrainState.initial_ensemble(ensemble, adam(rate), jax.random.key(2))
     with pytest.raises(ValueError, match="`weight_decay` of the optimizer.* 3 members, got 2"):
         optimizer = inject_hyperparams(optax.adamw)(PerMember(RATES), weight_decay=rate)
         TrainState.initial_ensemble(ensemble, optimizer, jax.random.key(2))
-
-
-@pytest.mark.parametrize("rate", [PerMember([0.1, 0.2]), PerMember([0.1, 0.2]) * COSINE])
-def test_a_single_model_has_one_rate(rate):
     model = linear(jax.random.key(0))
     with pytest.raises(ValueError, match="`learning_rate` of the optimizer.*single model"):
         TrainState.initial_state(model, adam(rate), jax.random.key(2))
     with jax.numpy_dtype_promotion("standard"), pytest.raises(ValueError, match="initial_ensemble"):
         train_alone(model, adam(rate))
+    with pytest.raises(ValueError, match="learning_rate.*PerMember"):
+        adam([1e-3, 1e-2])

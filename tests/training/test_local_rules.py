@@ -92,18 +92,6 @@ def test_an_update_is_the_mean_over_trials_and_time_of_the_rule(batch, float64, 
         eqx.apply_updates(batch.model, update)
 
 
-def test_weights_lead_with_the_receiving_unit(float64, getkey):
-    model = LinearUnits(jnp.array([[0.0, 0.0, 2.0], [0.0, 0.0, 0.0]]), jnp.zeros(2))
-    trials = random_trials(4, 3, key=getkey())
-    only_third = eqx.tree_at(
-        lambda t: t.inputs["stimulus"], trials, jnp.ones((4, 7, 3)) * jnp.array([0.0, 0.0, 1.0])
-    )
-    batch = train_batch(model, only_third, lambda *_: jnp.zeros(()), key=getkey())
-    update, _ = rules.Hebb(LINEAR_SYNAPSES, 1.0)(model, batch, None, key=getkey())
-    np.testing.assert_allclose(update.weights, [[0, 0, 2], [0, 0, 0]])
-    assert update.bias is None
-
-
 def train(rule, model, batches, error=lambda *_: jnp.zeros(())):
     """A plain training by the rule alone; `batches` is a stack of trials."""
 

@@ -5,7 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from short_form import every_nth, mostly_in_full
+from short_form import every_nth, every_nth_row, mostly_in_full
 from trained_batch import LINEAR_SYNAPSES, MODEL_NAMES, MODELS, LinearUnits, random_trials, train_batch
 
 import popsim
@@ -111,15 +111,10 @@ def loss_with_bias(loss, model, trial, shifts, *, key):
     return loss(states, trial, model).total
 
 
-@pytest.mark.parametrize(
-    ("name", "network"),
-    [
-        ("node", GRUNetwork),
-        pytest.param("weight", LeakyRNN, marks=pytest.mark.full),
-        pytest.param("node", LeakyRNN, marks=pytest.mark.full),
-        pytest.param("weight", GRUNetwork, marks=pytest.mark.full),
-    ],
-)
+PAIRS = [("node", GRUNetwork), ("weight", LeakyRNN), ("node", LeakyRNN), ("weight", GRUNetwork)]
+
+
+@pytest.mark.parametrize(("name", "network"), every_nth_row(PAIRS, 4))
 def test_the_expectation_is_minus_rate_times_the_gradient(float64, getkey, name, network):
     """Over six steps of a network: within 4.5 standard errors in every weight, over 900 batches of 100.
 

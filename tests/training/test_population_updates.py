@@ -1,15 +1,16 @@
 """Population updates: who stops when, what is held, what advances, what is resumed, what is skipped."""
 
 import dataclasses
+import functools
 import re
+from collections.abc import Callable
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from short_form import every_nth_row
-from small_training import KEY, OPTIMIZER, RunningSum, assert_same, build, member_of, train
+from small_training import KEY, OPTIMIZER, RunningSum, assert_same, build, member_of, planned, train
 
 import popsim
 from popsim.training import (
@@ -24,6 +25,7 @@ from popsim.training import (
     training_trials,
 )
 from popsim.training.loop.batch_loop import _map_blocks_with_active
+from popsim.training.population_updates.apply import plan_population_updates
 from popsim.training.population_updates.base import Population, ValidationResults
 
 pytestmark = pytest.mark.slow
@@ -137,6 +139,21 @@ def advancing(n_batches=16, *, control=CONTROLS, **options):
     return train(n_batches, n_members=4, task=SCALED, trainer=given, **{"log_step": LOG_STEP, **options})
 
 
+@functools.cache
+def plan():
+    """Of a training with all kinds of updates."""
+    own = TaskTrainer(LEARNING, population_updates=(*CONTROLS, Odd("error", 0.0)), validation_metrics=error)
+    return planned(4, n_members=4, task=SCALED, trainer=own, log_step=LOG_STEP)
+
+
+def begun(*updates):
+    """The population updates of a training, and its first state."""
+    trainer = TaskTrainer(LEARNING, population_updates=updates, validation_metrics=error)
+    of_all = plan()
+    own = plan_population_updates(trainer, of_all.training, of_all.step, of_all.new_state, of_all.recorded)
+    return own, own.with_first_states(of_all.new_state)
+
+
 @pytest.fixture(scope="module")
 def advanced():
     return advancing(save_trial_specs=[0, 15])
@@ -200,15 +217,9 @@ REFUSED = [
         lambda: TaskTrainer(OPTIMIZER, population_updates=[PopulationBasedTraining(every=2)] * 2),
         "`population_updates` must have at most one that replaces members",
     ),
-    (
-        lambda: stepping([ReduceOnPlateau("learning_rate", 0.5, 1)] * 2),
-        "set each hyperparameter once, got 'learning_rate' twice",
-    ),
-    (lambda: advancing(control=[Curriculum("task.scle", STAGES, "error", 1.0)]), "meant task.scale"),
-    (
-        lambda: advancing(control=[Curriculum("task.scale", STAGES[:, None], "error", 1.0)]),
-        r"`stages` must be values of `task.scale`, of shape \(\)",
-    ),
+    (lambda: begun(*[ReduceOnPlateau("learning_rate", 0.5, 1)] * 2), "each hyperparameter once, got 'learni"),
+    (lambda: begun(Curriculum("task.scle", STAGES, "error", 1.0)), "meant task.scale"),
+    (lambda: begun(Curriculum("task.scale", STAGES[:, None], "error", 1.0)), r"`task.scale`, of shape \(\)"),
     (lambda: advancing(reset_opt_state_at=[3]), "`reset_opt_state_at` must be empty"),
     (lambda: called(EarlyStopping(1, metric="eror"), [[1.0, 1.0]]), "must be one of .*, m, got 'eror'"),
 ]
@@ -285,16 +296,21 @@ RETURNED = [
 ]
 
 
-@pytest.mark.parametrize(("change", "said"), every_nth_row(RETURNED, 2))
+class Odd(StopBelow):
+    """Returns what it is told to."""
+
+    change: Callable = eqx.field(static=True, default=replaced())
+    may_stop = False
+
+    def __call__(self, population, results, state, *, batch, key):
+        return self.change(population, state)
+
+
+@pytest.mark.parametrize(("change", "said"), RETURNED)
 def test_what_an_update_returns_is_checked(change, said, as_users_run):
-    class Odd(StopBelow):
-        may_stop = False
-
-        def __call__(self, population, results, state, *, batch, key):
-            return change(population, state)
-
+    updates, state = begun(Odd("error", 0.0, change))
     with pytest.raises(ValueError, match=said):
-        advancing(LOG_STEP, control=[Odd("error", 0.0)])
+        updates.apply(state, ValidationResults(None, is_single=False), LOG_STEP - 1, replaces=False)
 
 
 class Rescale(AbstractPopulationUpdate):
@@ -316,7 +332,7 @@ class Rescale(AbstractPopulationUpdate):
         return population, {"scale": state["scale"] * factors}, {"norm": norms}
 
 
-def all_of_them(n_batches=12, *, restore=False, threshold=2.0, log_step=5, **trainer):
+def all_of_them(*, stop_after=None, restore=False, threshold=2.0, log_step=5, folder=None):
     """Selection of rates, with early stopping, a curriculum, and weights that are scaled every 3 batches."""
     updates = [
         PopulationBasedTraining(every=4, hyperparameters=("learning_rate",)),
@@ -324,12 +340,15 @@ def all_of_them(n_batches=12, *, restore=False, threshold=2.0, log_step=5, **tra
         EarlyStopping(2, metric="error", every=3),
         Rescale(0.5, every=3),
     ]
-    options = {"log_step": log_step, "save_model_trainables": True, "restore_checkpoint": restore}
-    given = TaskTrainer(LEARNING, population_updates=updates, validation_metrics=error, **trainer)
-    return train(n_batches, n_members=4, task=SCALED, trainer=given, **options)
+    told, options = [], {"log_step": log_step, "save_model_trainables": True, "restore_checkpoint": restore}
+    if stop_after is not None:
+        options["batch_callbacks"] = {stop_after: [lambda: told.append("stop")]}
+    rest = {"validation_metrics": error, "chkpt_dir": folder, "stop": lambda: bool(told)}
+    given = TaskTrainer(LEARNING, population_updates=updates, **rest)
+    return train(12, n_members=4, task=SCALED, trainer=given, **options)
 
 
-@pytest.mark.parametrize("last", [pytest.param(5, marks=pytest.mark.full), 6])
+@pytest.mark.parametrize("last", [pytest.param(4, marks=pytest.mark.full), 5])
 def test_all_kinds_of_updates_act_together_and_resume_bit_for_bit(last, tmp_path):
     """Stopped before a selection, and after an update without a log point."""
     whole, history = all_of_them()
@@ -352,8 +371,8 @@ def test_all_kinds_of_updates_act_together_and_resume_bit_for_bit(last, tmp_path
         assert ((factors * before > 0.45 - 1e-3) & (factors * before < 0.5 + 1e-3)).all()
     scales = updates["control"]["hyperparameter.task.scale"]
     np.testing.assert_array_equal(scales, STAGES[stage].astype(np.float32))
-    all_of_them(last, chkpt_dir=tmp_path)
-    resumed, own = all_of_them(chkpt_dir=tmp_path, restore=True)
+    assert all_of_them(stop_after=last, folder=tmp_path)[1].batch[-1] == last
+    resumed, own = all_of_them(folder=tmp_path, restore=True)
     assert_same(resumed, whole)
     dataset = open_history(tmp_path)
     assert dataset["Rescale.scale"].dims == ("Rescale_batch", "member")
@@ -363,7 +382,7 @@ def test_all_kinds_of_updates_act_together_and_resume_bit_for_bit(last, tmp_path
             np.testing.assert_array_equal(dataset[array], rows[array])
             np.testing.assert_array_equal(own.updates[name][array], rows[array])
     with pytest.raises(ValueError, match="`log_step`, 5 then and 4 now.*1.threshold`, 2.0 then and 1.9"):
-        all_of_them(chkpt_dir=tmp_path, restore=True, threshold=1.9, log_step=4)
+        all_of_them(folder=tmp_path, restore=True, threshold=1.9, log_step=4)
 
 
 class CopyBest(AbstractPopulationUpdate):

@@ -1,5 +1,6 @@
 """A training that stops and goes on is a training that never stopped, bit for bit."""
 
+import dataclasses
 import importlib.metadata
 import itertools
 import json
@@ -13,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from bit_flips import flip_bit
 from short_form import mostly_in_full
 from small_training import KEY, OPTIMIZER, RunningSum, assert_same, build, network, train
 
@@ -62,26 +64,16 @@ def stopping_after(*n_calls):
     return lambda: next(counted) in n_calls
 
 
-def resumed(folder, trainer=None, n_batches=N, **options):
-    options = PLAN | options
+def resumed(folder, trainer=None):
     trainer = trainer or TaskTrainer(SCHEDULED, chkpt_dir=folder, **OPTIONS)
-    return train(n_batches, trainer=trainer, restore_checkpoint=True, **options)
+    return train(N, trainer=trainer, restore_checkpoint=True, **PLAN)
 
 
 def assert_same_training(one, other):
     (model, history), (expected, expected_history) = one, other
     assert_same(model, expected)
-    for name in ("batch", "loss", "learning_rate", "loss_weights", "validation_batch", "validation_loss"):
-        assert_same({"": getattr(history, name)}, {"": getattr(expected_history, name)})
-    for name in (
-        "metrics",
-        "trainables_batch",
-        "model_trainables",
-        "trial_specs",
-        "frozen_from",
-        "opt_state",
-    ):
-        assert_same({"": getattr(history, name)}, {"": getattr(expected_history, name)})
+    for name in {field.name for field in dataclasses.fields(history)} - {"members", "updates"}:
+        assert_same(getattr(history, name), getattr(expected_history, name))
 
 
 @pytest.fixture(scope="module")
@@ -100,20 +92,6 @@ def test_a_training_stopped_after_each_of_its_batches_is_the_same(whole, tmp_pat
         assert history.batch.tolist() == list(range(made))
     assert_same_training(resumed(tmp_path), whole)
     assert Checkpoints(tmp_path / "checkpoints").steps() == [N - 2, N - 1, N]
-
-
-def test_keeping_a_training_changes_no_bit_and_a_finished_one_is_returned_as_it_is(whole, tmp_path):
-    assert_same_training(resumed(tmp_path), whole)
-    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()}
-    assert_same_training(resumed(tmp_path), whole)
-    after = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()}
-    changed = {path.name for path in before if after.get(path) != before[path]}
-    assert changed <= {"run.lock", "zarr.json", "log.jsonl"}
-
-
-def checkpointed_at_log_points(monkeypatch, *, seconds):
-    """Lets so many seconds be between checkpoints at log points."""
-    monkeypatch.setattr("popsim.training.history.training_store.LOG_POINT_SECONDS", seconds)
 
 
 def in_call(n, function, owner, name, monkeypatch):
@@ -142,32 +120,23 @@ def press_ctrl_c_twice():
     press_ctrl_c()
 
 
-ENDS = {  # by what ends a training: what is raised, after how many batches, what arranges it
-    "a callback": (RuntimeError, 6, lambda patch: {"batch_callbacks": {5: [fail]}}),
-    "the compiled loop": (RuntimeError, None, lambda patch: in_call(3, fail, BatchLoop, "__call__", patch)),
-    "Ctrl-C": (KeyboardInterrupt, None, lambda patch: in_call(3, press_ctrl_c, BatchLoop, "__call__", patch)),
-    "Ctrl-C twice": (
-        KeyboardInterrupt,
-        None,
-        lambda patch: in_call(3, press_ctrl_c_twice, HistoryRecorder, "on_batches", patch),
-    ),
-    "Ctrl-C in a commit": (
-        KeyboardInterrupt,
-        None,
-        lambda patch: in_call(4, press_ctrl_c, GrowingArrays, "_write", patch),
-    ),
-    "a log function that saves elsewhere": (SaveError, 8, lambda patch: {}),
+ENDS = {  # by what ends a training: what is raised, after how many batches, in which call of which method
+    "a callback": (RuntimeError, 6),
+    "the compiled loop": (RuntimeError, None, 3, fail, BatchLoop, "__call__"),
+    "Ctrl-C": (KeyboardInterrupt, None, 3, press_ctrl_c, BatchLoop, "__call__"),
+    "Ctrl-C twice": (KeyboardInterrupt, None, 3, press_ctrl_c_twice, HistoryRecorder, "on_batches"),
+    "Ctrl-C in a commit": (KeyboardInterrupt, None, 4, press_ctrl_c, GrowingArrays, "_write"),
+    "a log function that saves elsewhere": (SaveError, 8),
 }
 
 
-SHORT_ENDS = ("Ctrl-C",)
-
-
-@pytest.mark.parametrize("end", mostly_in_full(ENDS, short=SHORT_ENDS))
+@pytest.mark.parametrize("end", mostly_in_full(ENDS, short=("Ctrl-C",)))
 def test_whatever_ends_a_training_what_is_finished_is_saved(end, tmp_path, whole, monkeypatch):
-    raised, n_saved, arrange = ENDS[end]
-    checkpointed_at_log_points(monkeypatch, seconds=0.0 if end == "Ctrl-C in a commit" else 1e9)
-    seen = []
+    """And it continues as if it had not ended. That it is kept changes no bit."""
+    raised, n_saved, *call = ENDS[end]
+    seconds = 0.0 if end == "Ctrl-C in a commit" else 1e9
+    monkeypatch.setattr("popsim.training.history.training_store.LOG_POINT_SECONDS", seconds)
+    callbacks, seen = {5: [fail]} if end == "a callback" else None, []
 
     def log(entry):
         seen.append(entry.batch)
@@ -175,12 +144,12 @@ def test_whatever_ends_a_training_what_is_finished_is_saved(end, tmp_path, whole
             raise SaveError("as was to be expected")
 
     with monkeypatch.context() as patch:
-        options = PLAN | (arrange(patch) or {})
+        if call:
+            in_call(*call, patch)
         trainer = TaskTrainer(SCHEDULED, chkpt_dir=tmp_path, log_fns=[log], **OPTIONS)
-        with pytest.raises(
-            raised, match=None if raised is KeyboardInterrupt else "as was to be expected"
-        ) as left:
-            train(N, trainer=trainer, **options)
+        said = None if raised is KeyboardInterrupt else "as was to be expected"
+        with pytest.raises(raised, match=said) as left:
+            train(N, trainer=trainer, batch_callbacks=callbacks, **PLAN)
     (step,) = Checkpoints(tmp_path / "checkpoints").steps()
     assert 0 < step < N if n_saved is None else step == n_saved
     told = f"The training in {tmp_path} is saved after batch {step - 1}; to continue: restore_checkpoint=True"
@@ -207,20 +176,24 @@ def test_what_cannot_be_saved_hides_no_exception(tmp_path, monkeypatch):
     assert began == [0] and open_history(tmp_path).sizes["batch"] == 4
 
 
-def test_a_finished_training_is_made_longer_with_log_and_history_cut_to_the_checkpoint(tmp_path):
+def test_a_finished_training_is_returned_as_it_is_or_made_longer_with_log_and_history_cut(tmp_path):
     """A killed process may have logged more, the last line in part. It is not made shorter."""
     step = 4
-    train(step, trainer=TaskTrainer(OPTIMIZER, chkpt_dir=tmp_path), log_step=1)
+    options = {"trainer": TaskTrainer(OPTIMIZER, chkpt_dir=tmp_path), "restore_checkpoint": True}
+    finished = train(step, log_step=1, **options)
+    times = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()}
+    again = train(step, log_step=1, **options)
+    assert_same((again[0], again[1].loss), (finished[0], finished[1].loss))
+    changed = {path.name for path in times if path.stat().st_mtime_ns != times[path]}
+    assert changed <= {"run.lock", "zarr.json", "log.jsonl"}
     lines = (tmp_path / "log.jsonl").read_text().splitlines()
     further = json.dumps({**json.loads(lines[-1]), "batch": step})
     with (tmp_path / "log.jsonl").open("a") as log:
         log.write(f'{further}\n{{"batch": {step + 1}, "tor')
-    options = {"trainer": TaskTrainer(OPTIMIZER, chkpt_dir=tmp_path), "restore_checkpoint": True}
     with pytest.raises(ValueError, match=f"`n_batches` must be at least the {step}"):
         train(step - 1, log_step=1, **options)
     longer, whole = train(8, log_step=1, **options), train(8)
-    assert_same(longer[0], whole[0])
-    assert_same(longer[1].loss, whole[1].loss)
+    assert_same((longer[0], longer[1].loss), (whole[0], whole[1].loss))
     lines = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
     assert [line["batch"] for line in lines] == list(range(8))
     seconds = [line["seconds"] for line in lines]
@@ -228,23 +201,23 @@ def test_a_finished_training_is_made_longer_with_log_and_history_cut_to_the_chec
     assert open_history(tmp_path).batch.values.tolist() == list(range(8))
 
 
+def stopped_and_resumed(folder, n_batches, *, resumed_with=None, **options):
+    """What is returned by the rest of a training that stopped after the first call of its loop."""
+    stopped = TaskTrainer(OPTIMIZER, chkpt_dir=folder, stop=stopping_after(1))
+    train(n_batches, trainer=stopped, **options)
+    rest = TaskTrainer(OPTIMIZER, chkpt_dir=folder)
+    return train(n_batches, trainer=rest, restore_checkpoint=True, **options, **(resumed_with or {}))
+
+
 @pytest.mark.full  # in short: test_task_trainer
 def test_a_training_that_began_later_from_a_given_optimizer_state(tmp_path):
     half, first = train(4)
     began = {"ensemble": half, "opt_state": first.opt_state, "start_batch": 4}
-    whole = train(12, **began)
-    stopped = TaskTrainer(OPTIMIZER, chkpt_dir=tmp_path, stop=stopping_after(1))
-    train(12, trainer=stopped, **began)
     called = []
-    model, history = train(
-        12,
-        trainer=TaskTrainer(OPTIMIZER, chkpt_dir=tmp_path),
-        restore_checkpoint=True,
-        batch_callbacks={4: [lambda: called.append(4)], 11: [lambda: called.append(11)]},
-        **began,
-    )
+    callbacks = {batch: [lambda batch=batch: called.append(batch)] for batch in (4, 11)}
+    model, history = stopped_and_resumed(tmp_path, 12, resumed_with={"batch_callbacks": callbacks}, **began)
     assert called == [11] and history.batch.tolist() == list(range(4, 12))
-    assert_same(model, whole[0])
+    assert_same(model, train(12, **began)[0])
 
 
 @pytest.mark.full
@@ -263,57 +236,54 @@ def test_blocks_of_members_stay_those_of_the_beginning(tmp_path, monkeypatch):
 
 @pytest.mark.full  # in short: an ensemble is resumed
 def test_one_model_is_resumed_too(tmp_path):
-    whole = train(8, n_members=0, save_model_trainables=True)
-    stopped = TaskTrainer(OPTIMIZER, chkpt_dir=tmp_path, stop=stopping_after(1))
-    train(8, n_members=0, trainer=stopped, save_model_trainables=True)
-    rest = TaskTrainer(OPTIMIZER, chkpt_dir=tmp_path)
-    options = {"save_model_trainables": True, "ensemble_random_trials": False}  # the latter says nothing here
-    model, history = train(8, n_members=0, trainer=rest, restore_checkpoint=True, **options)
-    assert_same(model, whole[0])
-    assert_same(history.model_trainables, whole[1].model_trainables)
+    options, unread = {"n_members": 0, "save_model_trainables": True}, {"ensemble_random_trials": False}
+    whole = train(8, **options)
+    model, history = stopped_and_resumed(tmp_path, 8, resumed_with=unread, **options)
+    assert_same((model, history.model_trainables), (whole[0], whole[1].model_trainables))
     assert history.loss.total.shape == (8,)
     run = popsim.open_run(tmp_path, task=RunningSum(), build=build)
     assert_same(run.ensemble, whole[0])
     assert run.evaluate(key=KEY).losses.total.ndim == 1
 
 
-def test_the_training_of_a_script_locks_its_folder_and_is_opened_with_its_task_and_model(tmp_path):
-    holders = []
-    log_fns = [lambda entry: holders.append(lock_holder(tmp_path))]
-    trained, _ = train(6, trainer=TaskTrainer(OPTIMIZER, chkpt_dir=tmp_path, log_fns=log_fns))
+@pytest.fixture(scope="module")
+def stopped_training(tmp_path_factory):
+    """The folder of a training that was stopped, its model, and who had locked it at its log point."""
+    folder, holders = tmp_path_factory.mktemp("stopped"), []
+    log_fns = [lambda entry: holders.append(lock_holder(folder))]
+    trainer = TaskTrainer(OPTIMIZER, chkpt_dir=folder, stop=stopping_after(2), log_fns=log_fns)
+    return folder, train(6, trainer=trainer, log_step=2)[0], holders
+
+
+@pytest.fixture
+def stopped_folder(stopped_training):
+    return stopped_training[0]
+
+
+def test_the_training_of_a_script_locks_its_folder_and_is_opened_with_its_task_and_model(stopped_training):
+    folder, trained, holders = stopped_training
     assert len(holders) == 1 and f"process {os.getpid()} " in holders[0]
-    assert lock_holder(tmp_path) is None
-    run = popsim.open_run(tmp_path, task=RunningSum(), build=build)
+    assert lock_holder(folder) is None
+    run = popsim.open_run(folder, task=RunningSum(), build=build)
     assert_same(run.ensemble, trained)
-    assert run.n_batches_trained == 6 and run.log[-1]["batch"] == 5
-    other = popsim.open_run(tmp_path, task=RunningSum(), build=lambda key: build(key, n_units=6))
+    assert run.n_batches_trained == 2 and run.log[-1]["batch"] == 1
+    other = popsim.open_run(folder, task=RunningSum(), build=lambda key: build(key, n_units=6))
     with pytest.raises(MismatchError, match="`build` must give what was trained .*recurrent_weights"):
         other.ensemble  # noqa: B018
     with pytest.warns(UserWarning, match="must be those trained .*`task.scale`, 1 then and 2 now"):
-        popsim.open_run(tmp_path, task=RunningSum(scale=jnp.asarray(2.0)), build=build).evaluate(key=KEY)
+        popsim.open_run(folder, task=RunningSum(scale=jnp.asarray(2.0)), build=build).evaluate(key=KEY)
 
 
 def test_frozen_members_stay_frozen(tmp_path):
     ensemble = popsim.make_ensemble(build, 2, key=jax.random.key(0))
     broken = eqx.tree_at(lambda m: m.network.bias, ensemble, ensemble.network.bias.at[1, 0].set(jnp.nan))
-    with pytest.warns(UserWarning, match="member 1"):
+    with pytest.warns(UserWarning, match="member 1") as told:
         whole = train(12, ensemble=broken)
-    stopped = TaskTrainer(OPTIMIZER, chkpt_dir=tmp_path, stop=stopping_after(1))
-    with pytest.warns(UserWarning, match="member 1"):
-        train(12, ensemble=broken, trainer=stopped)
-    rest = TaskTrainer(OPTIMIZER, chkpt_dir=tmp_path)
-    model, history = train(12, ensemble=broken, trainer=rest, restore_checkpoint=True)
-    assert_same(model, whole[0])
-    assert_same(history.loss, whole[1].loss)
+        model, history = stopped_and_resumed(tmp_path, 12, ensemble=broken)
+    assert len(told) == 2  # none when it is resumed
+    assert_same((model, history.loss), (whole[0], whole[1].loss))
     assert history.frozen_from.tolist() == [-1, 0]
     assert open_history(tmp_path / "history.zarr").frozen_from.values.tolist() == [-1, 0]
-
-
-@pytest.fixture(scope="module")
-def stopped_folder(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("stopped")
-    train(6, trainer=TaskTrainer(OPTIMIZER, chkpt_dir=folder, stop=stopping_after(2)), log_step=2)
-    return folder
 
 
 def other_ensemble(**options):
@@ -351,6 +321,10 @@ def test_a_checkpoint_of_another_training_is_refused_by_name(name, stopped_folde
     assert named in str(refused.value) and str(stopped_folder) in str(refused.value)
 
 
+def stored(computation):
+    return json.loads(json.dumps(computation.as_json(), allow_nan=False))
+
+
 @pytest.mark.parametrize(
     "place, number", [(3, 1.0), (3, np.nan), (7, 1.0), (7, np.inf), (9, -np.inf), (9, 0.0)]
 )
@@ -363,7 +337,7 @@ def test_numbers_beside_nan_and_infinity_are_compared_and_these_themselves(place
     def described(numbers):
         return Computation(sums=sums_of({"large": numbers}), arrays={"small": numbers})
 
-    then = json.loads(json.dumps(described(table).as_json(), allow_nan=False))
+    then = stored(described(table))
     assert compare_computations(then, described(table), {"small": table}).refused == []
     small, large = compare_computations(then, described(other), {"small": table}).refused
     assert f"`small[{place}]`, {table[place]:.6g} then and {number:.6g} now" == small and "`large`" in large
@@ -372,16 +346,12 @@ def test_numbers_beside_nan_and_infinity_are_compared_and_these_themselves(place
 def test_any_two_numbers_that_were_swapped_are_seen_in_the_sums_of_a_large_array():
     random = np.random.default_rng(0)
     table = random.normal(size=300).astype(np.float32)
-    then = {"sums": sums_of({"table": table})}
+    then = stored(Computation(sums=sums_of({"table": table})))
     for places in random.integers(0, 300, (200, 2)):
         swapped = table.copy()
         swapped[places] = table[places[::-1]]
-        refused = compare_computations(
-            json.loads(json.dumps({**Computation().as_json(), **then})),
-            Computation(sums=sums_of({"table": swapped})),
-            {},
-        ).refused
-        assert len(refused) == (places[0] != places[1])
+        now = Computation(sums=sums_of({"table": swapped}))
+        assert len(compare_computations(then, now, {}).refused) == (places[0] != places[1])
 
 
 @pytest.mark.parametrize(
@@ -389,12 +359,10 @@ def test_any_two_numbers_that_were_swapped_are_seen_in_the_sums_of_a_large_array
 )
 def test_a_global_array_that_changed_is_told_however_xla_writes_its_numbers(numbers, named):
     def computation(numbers):
-        return Computation(
-            texts={"a step": program_text(lambda x: x * np.array(numbers, np.float32), jnp.ones(2))}
-        )
+        text = program_text(lambda x: x * np.array(numbers, np.float32), jnp.ones(2))
+        return Computation(texts={"a step": text})
 
-    then = json.loads(json.dumps(computation((1, 1)).as_json()))
-    (refused,) = compare_computations(then, computation(numbers), {}).refused
+    (refused,) = compare_computations(stored(computation((1, 1))), computation(numbers), {}).refused
     assert refused.startswith("what a step computes (") and named in refused
 
 
@@ -422,17 +390,15 @@ def test_a_training_is_not_begun_where_another_one_is(stopped_folder):
         train(6, trainer=TaskTrainer(OPTIMIZER, chkpt_dir=stopped_folder))
 
 
+@pytest.mark.full  # in short: store/test_checkpoints
 def test_a_damaged_checkpoint_is_passed_over_with_a_warning(tmp_path):
     trainer = TaskTrainer(OPTIMIZER, chkpt_dir=tmp_path, checkpoint_seconds=1e-9)
     whole = train(12, trainer=trainer, log_step=3)
     loss = jax.tree.map(np.array, whole[1].loss)  # before the folder from which it may be read is damaged
     data = tmp_path / "checkpoints" / "000000012.safetensors"
-    bits = bytearray(data.read_bytes())
-    bits[len(bits) // 2] ^= 1
-    data.write_bytes(bytes(bits))
+    data.write_bytes(flip_bit(data.read_bytes(), np.random.default_rng(0)))
     again = TaskTrainer(OPTIMIZER, chkpt_dir=tmp_path)
     with pytest.warns(UserWarning, match=data.name):
         model, history = train(12, trainer=again, restore_checkpoint=True, log_step=3)
-    assert_same(model, whole[0])
-    assert_same(history.loss, loss)
+    assert_same((model, history.loss), (whole[0], loss))
     assert Checkpoints(tmp_path / "checkpoints").verify(12)["step"] == 12

@@ -49,12 +49,12 @@ class Shop(AbstractEnvironment):
         return PRICE * 3.0
 
     def init(self, *, key):
-        return jnp.zeros(()), {"count": jnp.zeros(1)}
+        return jnp.zeros(()), {"shown": jnp.zeros(1)}
 
     def step(self, state, action, *, key):
         count = state + 1  # of steps
         reward = doubled(paid(action.astype(float))) * self.gain - self.tax
-        return count, Outcome({"count": count[None]}, reward, jnp.asarray(False))
+        return count, Outcome({"shown": count[None]}, reward, jnp.asarray(False))
 
 class Shopping(popsim.AbstractTask):
     loss: popsim.Loss
@@ -118,7 +118,7 @@ SAME = {
 
 def lab(folder, old="", new=""):
     """The module of the lab, written with one thing changed, and imported."""
-    source = LAB.replace('"count"', '"shown"').replace(old, new) if old else LAB.replace('"count"', '"shown"')
+    source = LAB.replace(old, new) if old else LAB
     for name in [name for name in sys.modules if name.startswith("lab_")]:
         del sys.modules[name]
     folder.mkdir(exist_ok=True)
@@ -131,7 +131,15 @@ def lab(folder, old="", new=""):
     return module
 
 
-def train(module, folder, n_batches):
+class Accepted(Exception):
+    """A checkpoint was, and nothing is compiled yet."""
+
+
+def accept(n_done):
+    raise Accepted
+
+
+def train(module, folder, n_batches, on_begin=None):
     ensemble = popsim.make_ensemble(module.build, 2, key=jax.random.key(0))
     trainer = TaskTrainer(adam(1e-2), chkpt_dir=folder, population_updates=[module.Patience()])
     return trainer(
@@ -144,6 +152,7 @@ def train(module, folder, n_batches):
         restore_checkpoint=True,
         log_step=1,
         disable_tqdm=True,
+        on_begin=on_begin,
         key=jax.random.key(1),
     )
 
@@ -170,8 +179,8 @@ def test_what_computes_other_numbers_is_refused_by_name(name, begun, tmp_path):
 @pytest.mark.parametrize("name", mostly_in_full(SAME, ("variable",)))
 def test_what_computes_the_same_continues(name, begun, tmp_path):
     folder = shutil.copytree(begun, tmp_path / "run")
-    _, history = train(lab(tmp_path / "code", *SAME[name]), folder, 2)
-    assert history.batch.size == 2
+    with pytest.raises(Accepted):
+        train(lab(tmp_path / "code", *SAME[name]), folder, 2, accept)
 
 
 @pytest.mark.full

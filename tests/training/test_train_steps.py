@@ -10,7 +10,7 @@ import optax
 import pytest
 from short_form import every_nth_row
 from small_tasks import Choose
-from small_training import KEY, RunningSum, train
+from small_training import KEY, RunningSum, assert_same, train
 
 import popsim
 from popsim.training import (
@@ -75,9 +75,7 @@ def test_a_step_is_one_step_of_gradient_descent(regression):
     after, _ = build_train_step_fn(supervised)(state, **data)
     gradients = eqx.filter_grad(lambda m: supervised(m, 0, jax.random.key(0), **data)[0])(state.model)
     expected = eqx.apply_updates(state.model, jax.tree.map(lambda g: -0.1 * g, gradients))
-    leaves = (jax.tree.leaves(eqx.filter(tree, eqx.is_array)) for tree in (after.params, expected))
-    for new, by_hand in zip(*leaves, strict=True):
-        np.testing.assert_allclose(new, by_hand, rtol=1e-6)
+    assert_same(after.params, expected, rtol=1e-6)
 
 
 def test_donation_takes_the_learnable_and_only_that(regression):
@@ -125,10 +123,10 @@ def test_a_supervised_step_descends_the_criterion_and_reports_the_model_before_i
 
 def test_labels_must_be_as_many_as_inputs(images):
     state, batch = images
-    with pytest.raises(ValueError, match="`batch` must have a label for each image"):
-        eval_step(state, batch | {"label": batch["label"][:1]}, criterion, metrics_fn)
-    with pytest.raises(ValueError, match="`batch` must have a label for each image"):
-        train_step(state, batch | {"label": batch["label"][:1]}, lambda step: 0.1, criterion, metrics_fn)
+    batch = batch | {"label": batch["label"][:1]}
+    for step, rate in ((eval_step, ()), (train_step, (lambda step: 0.1,))):
+        with pytest.raises(ValueError, match="`batch` must have a label for each image"):
+            step(state, batch, *rate, criterion, metrics_fn)
 
 
 def test_post_processing_acts_in_order_after_the_step(images):
@@ -167,8 +165,7 @@ def accumulated(getkey, num_minibatches, use_scan):
 def test_the_accumulated_gradient_is_that_of_the_whole_batch(float64, getkey, num_minibatches, use_scan):
     """Each part hands out its mutables, and draws from its own key."""
     inputs, whole, (gradients, metrics, mutables) = accumulated(getkey, num_minibatches, use_scan)
-    for one, other in zip(jax.tree.leaves(gradients), jax.tree.leaves(whole), strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-12)
+    assert_same(gradients, whole, rtol=1e-12, atol=1e-12)
     assert int(metrics["examples"]) == 24
     parts = mutables if use_scan else jax.tree.map(lambda *leaves: np.stack(leaves), *mutables)
     np.testing.assert_array_equal(parts["first"], inputs[:: 24 // num_minibatches])

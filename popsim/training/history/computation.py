@@ -354,15 +354,11 @@ def _training_settings(plan: TrainingPlan) -> dict[str, str]:
         **numeric_flags(),
         "optimizer.learning_rate": ", ".join(map(str, rate)),
     }
-    functions = {
-        "loss_update_func": trainer.loss_update_func,
-        "validation_metrics": trainer.validation_metrics,
-    }
+    functions = {name: getattr(trainer, name) for name in ("loss_update_func", "validation_metrics")}
     return {name: str(value) for name, value in settings.items()} | _named(functions)
 
 
 def _named(parts: Mapping[str, Any]) -> dict[str, str]:
-    """Return `named_values` of several parts, given by name."""
     return {name: text for part in parts.items() for name, text in named_values(*part).items()}
 
 

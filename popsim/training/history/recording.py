@@ -100,7 +100,6 @@ class RowsInMemory:
             pieces[name][0][begin:end] = new
 
     def read(self, axis: str) -> dict[str, np.ndarray]:
-        """Return all rows of an axis."""
         return {
             name: (pieces[0] if len(pieces) == 1 else np.concatenate(pieces))[: self._n_filled[axis]]
             for name, pieces in self._pieces.get(axis, {}).items()
@@ -177,7 +176,8 @@ class HistoryRecorder(Observer):
             kept = with_named_arrays(self._trainables, trainables.__getitem__)["trainables"]
         weights = records.get("loss_weights")
         logged = [name for name in validation if name.startswith(METRIC)]
-        rows_of_updates = {name: self._read(update_axis(name)) for name in updates.axes}
+        axes = {name: self._read(update_axis(name)) for name in updates.axes}
+        acts = {name: {BATCH: batches, **rows} for name, (batches, rows) in axes.items() if batches.size}
         return TaskTrainerHistory(
             batch=batch,
             loss=LossValues(split_terms(records["loss"], terms)),
@@ -193,11 +193,7 @@ class HistoryRecorder(Observer):
             opt_state=gather(state.opt_state),
             members=self._plan.training.members,
             stopped_from=np.asarray(gather(state.loss_fn_state.stops)),
-            updates={
-                name: {BATCH: batches, **rows}
-                for name, (batches, rows) in rows_of_updates.items()
-                if batches.size
-            },
+            updates=acts,
         )
 
     def _read(self, axis: str) -> tuple[Int[np.ndarray, " row"], Rows]:
@@ -321,10 +317,7 @@ def _with_labels(dataset: Any) -> Any:
     for name in ("frozen_from", "stopped_from"):
         if name in attributes:
             dataset = dataset.assign({name: (member, np.asarray(attributes[name], int))})
-    settings = {name: np.asarray(values) for name, values in attributes.get("members", {}).items()}
-    return dataset.assign_coords(
-        {
-            name: (("member", *(f"{name} axis {axis}" for axis in range(values.ndim - 1))), values)
-            for name, values in settings.items()
-        }
-    )
+    for name, values in attributes.get("members", {}).items():
+        further = (f"{name} axis {axis}" for axis in range(np.ndim(values) - 1))
+        dataset = dataset.assign_coords({name: (("member", *further), np.asarray(values))})
+    return dataset

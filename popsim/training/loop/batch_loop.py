@@ -161,14 +161,12 @@ def _map_blocks_with_active(
 
     block_shapes = jax.eval_shape(members_at, order[:block], arrays)
     program, (_, record) = trace_function(jax.vmap(one_member), block_shapes)
-    records = jax.tree.map(
-        lambda leaf: jnp.full(
-            (n_members, *leaf.shape[1:]),
-            jnp.nan if jnp.issubdtype(leaf.dtype, jnp.inexact) else 0,
-            leaf.dtype,
-        ),
-        record,
-    )
+
+    def empty_record(leaf):
+        value = jnp.nan if jnp.issubdtype(leaf.dtype, jnp.inexact) else 0
+        return jnp.full((n_members, *leaf.shape[1:]), value, leaf.dtype)
+
+    records = jax.tree.map(empty_record, record)
 
     def one_block(number, carry):
         block_places = jax.lax.dynamic_slice_in_dim(places, number * block, block)
@@ -253,7 +251,6 @@ class MemberLayout:
         return jax.tree.map(lambda leaf: jax.device_put(leaf, sharding) if eqx.is_array(leaf) else leaf, tree)
 
     def spread_state(self, state: TrainState) -> TrainState:
-        """Return a train state with the members laid out."""
         laid_out = self.spread(state_parts(state, OWN)) | self.repeat(state_parts(state, SHARED))
         return dataclasses.replace(state, **laid_out)
 
@@ -275,7 +272,6 @@ class MemberLayout:
         return jax.tree.map(gather, tree)
 
     def gather_state(self, state: TrainState) -> TrainState:
-        """Return a train state with the members gathered."""
         return dataclasses.replace(state, **self.gather(state_parts(state, OWN)))
 
 

@@ -74,7 +74,6 @@ class CallDivision:
 
     @property
     def is_finished(self) -> bool:
-        """Whether all batches are done."""
         return self.next_batch >= self.n_batches
 
     def next_count(self) -> int:

@@ -144,8 +144,7 @@ class HostLoop:
             self._announce_compilation("validation", "validation")
             # Copied for the log functions: the next call of the loop donates the state's own arrays.
             model = copy_arrays(self.plan.layout.gather(state.model))
-            present = self.plan.layout.gather(state.hyperparameters)
-            return model, *_validate(self.plan, model, present)
+            return model, *_validate(self.plan, model, self.plan.layout.gather(state.hyperparameters))
 
         return results
 

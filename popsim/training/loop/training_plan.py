@@ -247,7 +247,6 @@ def _member_batch_size(
 
 
 def _first_rows(tree: PyTree) -> PyTree:
-    """Return what the first member has of an ensemble."""
     return jax.tree.map(lambda leaf: leaf[0] if eqx.is_array(leaf) else leaf, tree)
 
 

@@ -69,7 +69,6 @@ class PopulationUpdates:
 
     @property
     def may_stop(self) -> bool:
-        """Whether one of the updates may stop members."""
         return any(update.may_stop for update in self.updates.values())
 
     @property

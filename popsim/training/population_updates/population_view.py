@@ -131,7 +131,6 @@ class PopulationView:
         return dataclasses.replace(state, population_update_states=states)
 
     def with_values(self, state: TrainState, label: str, values: Mapping[str, Any]) -> TrainState:
-        """Return the state with the hyperparameters that an update sets."""
         values = {name: jnp.asarray(value) for name, value in self.drop_member_axis(dict(values)).items()}
         return with_values_at(state, self.places[label][0], values)
 

@@ -247,7 +247,6 @@ class PopulationBasedTraining(AbstractPopulationUpdate):
         return after, state, {"parent": parents, "selection_score": scores[places]}
 
     def _scores(self, population: Population, results: ValidationResults) -> Float[Array, " member"]:
-        """Return the scores of the members of this training."""
         scores = results.losses.total.mean(axis=-1)
         if self.score is not None:
             scores = jnp.asarray(self.score(results.states, results.trials), scores.dtype)

@@ -187,7 +187,6 @@ class MemberStep(eqx.Module):
     gradient: AbstractGradient = BackpropThroughTime()
 
     def initial_carry(self, model: Any, params: PyTree) -> MemberCarry:
-        """Return the carry of a member before its first batch."""
         loss = None if self.loss_update_func is None else self.task.loss
         updates = tuple(first_carry(update, model) for update in self.updates)
         gradient = jax.tree.map(jnp.asarray, self.gradient.init(params))

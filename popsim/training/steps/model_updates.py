@@ -179,15 +179,12 @@ def changed_leaves(update: AbstractModelUpdate, model: AbstractModel, batch: Tra
     try:
         return jax.tree.map(is_changed, change, model, is_leaf=lambda node: node is None)
     except (TypeError, ValueError) as error:
+        function = getattr(update, "function", update)
+        name = getattr(function, "__name__", type(function).__name__)
         raise ValueError(
-            f"{_name(update)} of `model_update_funcs` must return a PyTree like the model, "
+            f"{name} of `model_update_funcs` must return a PyTree like the model, "
             f"with None where nothing changes: {error}"
         ) from error
-
-
-def _name(update: AbstractModelUpdate) -> str:
-    function = getattr(update, "function", update)
-    return getattr(function, "__name__", type(function).__name__)
 
 
 def first_carry(update: AbstractModelUpdate, model: AbstractModel) -> PyTree[Array]:

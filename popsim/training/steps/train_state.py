@@ -87,7 +87,7 @@ class TrainState(eqx.Module):
     @property
     def is_param(self) -> PyTree[bool]:
         """For each leaf of the model, whether it is trained."""
-        return jax.tree.map(lambda leaf: leaf is not None, self.params, is_leaf=_is_none)
+        return jax.tree.map(lambda leaf: leaf is not None, self.params, is_leaf=lambda leaf: leaf is None)
 
     @property
     def model(self) -> Any:
@@ -148,20 +148,15 @@ class TrainState(eqx.Module):
         return cls(jnp.asarray(0), key, params, constants, opt_state, None, optimizer_def)
 
 
-def _is_none(leaf: Any) -> bool:
-    return leaf is None
-
-
 def _split_trainables(model: PyTree, where_train: Callable[[Any], Any] | None) -> tuple[PyTree, PyTree]:
     """Return `select_trainables`, with a warning if what is to be learned is left out."""
-    params, constants = select_trainables(model, where_train)
-    is_param = jax.tree.map(lambda leaf: leaf is not None, params, is_leaf=_is_none)
-    if unselected := "; ".join(unselected_by_argument(is_param)):
+    is_trained = picked_parameters(model, where_train, argument="`where_train`")
+    if unselected := "; ".join(unselected_by_argument(is_trained)):
         warn_caller(
             f"`where_train` leaves out what is to be learned: {unselected}. It keeps its value. Select it, "
             "as in `lambda model: (model.network, model.policy)`, or leave out the argument."
         )
-    return params, constants
+    return eqx.partition(model, is_trained)
 
 
 LossOfParams = Callable[[PyTree], Float[Array, ""]]
