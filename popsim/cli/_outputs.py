@@ -85,8 +85,7 @@ def _export_sweep(path: Path, paths: dict[str, Path], *, overwrite: bool) -> Non
     if summary := paths.get("summary"):
         check_replaceable(summary, is_summary, kind="a summary", overwrite=overwrite, name="summary")
     if history := paths.get("history"):
-        check_file, write_dataset = _format("history", history)
-        check_file(history, overwrite=overwrite, name="history")
+        _format("history", history)[0](history, overwrite=overwrite, name="history")
         if importlib.util.find_spec("dask") is None:  # without it, all histories would be in memory at once
             raise ValueError(
                 "`history` of a sweep must be exported where dask is installed: pip install popsim[dask]"
@@ -96,7 +95,7 @@ def _export_sweep(path: Path, paths: dict[str, Path], *, overwrite: bool) -> Non
         write_file(summary, [opened.summary().to_csv().encode()])
         print(summary)
     if history:
-        write_dataset(opened.load(), history, overwrite=overwrite)
+        _format("history", history)[1](opened.load(), history, overwrite=overwrite)
         print(history)
 
 
