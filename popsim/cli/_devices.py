@@ -57,20 +57,24 @@ def processor_digest() -> str:
 MOST_VIRTUAL = 256
 
 
-def training_devices(count: int | None) -> list[jax.Device]:  # pyright: ignore[reportInvalidTypeForm]
-    """Return the devices, all or as many as asked, over which a command divides its ensemble.
+def use_cores(at_least: int = 1) -> None:
+    """Have JAX make a virtual device for each core that the process may use, each run by XLA on its own.
 
-    Without an accelerator there is one virtual device per core that the process may use, each run by XLA on
-    its own core.
+    It must be called before a task or a model makes arrays: JAX then keeps the devices that it has.
     """
     n_cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    most = max(n_cores, MOST_VIRTUAL)
+    if at_least > most:
+        raise ValueError(f"`devices` must be at most {most}, got {at_least}.")
+    with contextlib.suppress(RuntimeError):  # JAX has devices already
+        jax.config.update("jax_num_cpu_devices", max(n_cores, at_least))
+
+
+def training_devices(count: int | None) -> list[jax.Device]:  # pyright: ignore[reportInvalidTypeForm]
+    """Return the devices, all or as many as asked, over which a command divides its ensemble."""
     if count is not None:
         check_positive_int("devices", count)
-        if count > max(n_cores, MOST_VIRTUAL):
-            raise ValueError(f"`devices` must be at most {max(n_cores, MOST_VIRTUAL)}, got {count}.")
-        n_cores = max(n_cores, count)
-    with contextlib.suppress(RuntimeError):  # JAX is already initialized and keeps its devices
-        jax.config.update("jax_num_cpu_devices", n_cores)
+    use_cores(count or 1)
     devices = jax.local_devices()
     if count is not None and count > len(devices):
         raise ValueError(f"`devices` must be at most the {len(devices)} that JAX has, got {count}.")

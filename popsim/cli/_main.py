@@ -280,9 +280,11 @@ def _training_command(command: str, settings: list[str]) -> tuple[Any, str, list
     word = settings[0] if settings else "--help"
     if word in ("-h", "--help"):
         return COMMANDS[command], f"popsim {command}", settings
+    from popsim.cli._devices import use_cores
     from popsim.cli._train import VERBS, SweepConfig, config_command, sweep_command, train_command
     from popsim.experiments.registry import EXPERIMENTS, advice_on_name
 
+    use_cores()  # tasks make arrays as their settings are read
     verbs, make = (VERBS, sweep_command) if command == "sweep" else ({}, train_command)
     if word in verbs:
         return verbs[word], f"popsim sweep {word}", settings[1:]
