@@ -136,7 +136,7 @@ def test_what_others_need_is_checked_and_named(at_once, tmp_path):
     assert verify_sweep(folder.path) == {}
     folder.selection(heir).unlink()  # which does not come again, as the cell is finished
     work = Work(opened, collections.deque(), SweepProgress(opened, [other]), print, bool)
-    failed, _ = _follow(iter([(other, CellOutcome("waits"))]), work)
+    failed, _ = _follow(((number, CellOutcome("waits")) for number in (other,)), work)
     assert failed[other].startswith("it waits at a selection for the scores of 1. If it cannot be restored")
 
 
