@@ -216,8 +216,11 @@ def test_every_lost_file_of_a_run_is_named(run, capsys):
         assert name in damage or {Path(name).parent.as_posix()} == set(damage), (name, damage)
         file.write_bytes(content)
     run.description.unlink()
-    for command in ("info", "resume"):
-        assert "run.json" in complaint([command, run.path, *["--verify"] * (command == "info")], capsys)
+    for words in (["info", str(run.path), "--verify"], ["resume", str(run.path)]):
+        with pytest.raises(SystemExit) as end:
+            main(words)
+        said = capsys.readouterr()
+        assert end.value.code == 2 and "run.json" in said.err and "what was checked" not in said.out
 
 
 def test_a_total_is_not_known_where_a_term_is_not():
