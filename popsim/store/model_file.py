@@ -195,5 +195,3 @@ def _is_model_file(path: Path) -> bool:
             return True
     except (CorruptDataError, MismatchError):
         return False
-
-
