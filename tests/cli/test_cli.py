@@ -106,6 +106,21 @@ def test_help_and_refusals_need_no_jax():
     assert ran.stdout.count(" • ") == len(COMMANDS)
 
 
+ON_ALL_CORES = """
+import os
+os.sched_getaffinity = lambda _: {0, 1, 2}
+from popsim.cli._main import _command
+_command(["train", "perceptual-decision"])
+from popsim.cli._devices import training_devices
+print(len(training_devices(None)))
+"""
+
+
+def test_a_task_that_makes_arrays_is_trained_on_all_cores():
+    ran = subprocess.run([sys.executable, "-c", ON_ALL_CORES], capture_output=True, text=True, check=True)
+    assert ran.stdout == "3\n"
+
+
 def test_a_fault_is_not_taken_for_a_bad_value(tmp_path, monkeypatch):
     def fail(*_, **__):
         np.zeros(2).reshape(3)
