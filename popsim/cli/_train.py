@@ -13,8 +13,8 @@ from tqdm import tqdm
 
 from popsim import experiments
 from popsim._shared.text_checks import as_path, count_text
-from popsim.cli._commands import CellOptions, Flag, TrainingOptions
 from popsim.cli._devices import training_devices
+from popsim.cli._options import CellOptions, Flag, TrainingOptions
 from popsim.cli._signals import EXIT_CODE, stop_on_signals, stop_when_input_ends
 from popsim.experiments import AbstractExperiment, Recording, RunStopped, run_experiment, run_or_resume
 from popsim.experiments.experiment import Grid
