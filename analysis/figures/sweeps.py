@@ -14,6 +14,7 @@ from popsim.training import ancestors
 
 __all__ = ["draw_setting_map", "draw_setting_scores", "draw_genealogy", "draw_discovered_schedules"]
 
+FEWEST_IN_INTERVAL = 3
 WIDE = 20  # from this ratio of the largest to the smallest score on, the scale is logarithmic
 
 
@@ -22,7 +23,8 @@ def draw_setting_scores(
 ) -> Axes:
     """Draw a score against the values of a setting: a point for each member, their mean and 95 % interval.
 
-    If all scores are above zero, such as losses, these are the geometric mean and its interval
+    The interval needs three members: that of two reaches over orders of magnitude. If all scores are above
+    zero, such as losses, these are the geometric mean and its interval
     (`popsim.analysis.statistics.geometric_mean_interval`), else the mean and that of `mean_interval`.
 
     **Arguments:**
@@ -32,14 +34,16 @@ def draw_setting_scores(
     finite_scores = [values[np.isfinite(values)] for values in scores]
     is_positive = all((values > 0).all() for values in finite_scores)
     interval_of = geometric_mean_interval if is_positive else mean_interval
+    drawn = [*finite_scores]  # and the intervals
     for place, finite in enumerate(finite_scores):
         spread = np.linspace(-0.12, 0.12, finite.size) if finite.size > 1 else np.zeros(finite.size)
         ax.plot(place + spread, finite, "o", color="0.6", ms=2.5, mew=0)
-        if finite.size > 1:
-            draw_interval(ax, [place], interval_of(finite))
-    largest = max((numbers.max() for numbers in finite_scores if numbers.size), default=1.0)
-    smallest = min((numbers.min() for numbers in finite_scores if numbers.size), default=1.0)
-    if smallest > 0 and largest > WIDE * smallest:
+        if finite.size >= FEWEST_IN_INTERVAL:
+            interval = interval_of(finite)
+            draw_interval(ax, [place], interval)
+            drawn.append(np.ravel(interval))
+    numbers = np.concatenate(drawn)
+    if is_positive and numbers.size and numbers.max() > WIDE * numbers.min():
         ax.set_yscale("log")
     ax.set_xticks(range(len(scores)), names)
     ax.set(xlabel=axis, ylabel=label)

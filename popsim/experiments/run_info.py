@@ -76,7 +76,7 @@ def describe_run(described: DescribedRun) -> dict[str, Any]:
         "stopped_from": _batches_of_members(attributes.get("stopped_from", [])),
         "losses": None if losses is None else vars(losses),
         "n_log_points": n_log_points,
-        "n_figures": sum(1 for _ in files_below(folder.figures)),
+        "n_figures": len({path.stem for _, path in files_below(folder.figures)}),
         **{key: content.get(key) for key in ("recording", "devices", "engine", "checkpoint_seconds")},
         "resumed": content.get("resumed", []),
         "resume_command": folder.resume_command if is_run and not is_finished else None,

@@ -157,7 +157,8 @@ class AbstractTaskExperiment(AbstractExperiment):
     )
     hidden_noise: float | None = setting(
         None,
-        "noise on the units of the network, which range from -1 to 1; by default 0, with muscles 0.01",
+        "noise on the units of the network, which range from -1 to 1; by default 0, and 0.01 for a body with "
+        "muscles",
     )
 
     def __post_init__(self):

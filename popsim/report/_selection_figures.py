@@ -10,8 +10,8 @@ from popsim.sweeps.results import PARENT
 from popsim.training.population_updates.base import HYPERPARAMETER
 
 NOTE = (
-    "The members select among one another: settings of the trainer are those with which they began, and "
-    "neither these nor seeds are independent replicates. Populations are."
+    "Members have taken the weights of one another: the settings of the trainer are those with which they "
+    "began. Compare whole populations, not settings or seeds, which are no independent replicates."
 )
 
 

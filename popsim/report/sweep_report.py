@@ -16,6 +16,7 @@ from popsim._shared.checks import check_instance
 from popsim._shared.text_checks import count_text, suggestion
 from popsim.analysis.figures import draw_loss_bands, draw_setting_map, draw_setting_scores
 from popsim.analysis.figures.style import COLORS
+from popsim.analysis.figures.sweeps import FEWEST_IN_INTERVAL
 from popsim.analysis.statistics import geometric_mean_interval, mean_interval
 from popsim.experiments import Column, ResultTable, Row, RunFigure
 from popsim.experiments.registry import setting_text
@@ -32,7 +33,6 @@ MOST_CURVES = len(COLORS)
 MOST_POINTS = 200  # batches of a learning curve
 MOST_SETTINGS = 20  # rows of the table of the best
 MOST_CELLS = 50
-REPLICATION = "The unit of replication is the seed."
 
 
 @dataclasses.dataclass(frozen=True)
@@ -115,6 +115,11 @@ class ScoredSweep:
         return bool(np.all(self.values[np.isfinite(self.values)] > 0))
 
     @property
+    def replication(self) -> str:
+        selects = self.opened.sweep.experiment.select_every is not None
+        return f"The unit of replication is the {'population' if selects else 'seed'}."
+
+    @property
     def mean_name(self) -> str:
         return "geometric mean" if self.is_positive else "mean"
 
@@ -153,7 +158,7 @@ def settings_table(results: ScoredSweep) -> ResultTable:
         texts = [setting_text(*value) for value in values]
         scores = results.scores[place].dropna("seed")
         mean = float(results.mean(scores, ["seed"])) if scores.size else np.inf
-        rows.append((mean, [*texts, *_score_texts(results, scores.values)]))
+        rows.append((mean, [*texts, *_score_texts(results, mean, scores.values)]))
     rows.sort(key=lambda row: row[0])
     titles = [axis.title for axis in results.axes]
     titles += ["members", f"{results.label}, {results.mean_name} and 95 % interval", "lowest to highest"]
@@ -163,14 +168,14 @@ def settings_table(results: ScoredSweep) -> ResultTable:
     return ResultTable([*map(Column, titles)], shown, f"settings by {results.label}, lowest first{more}")
 
 
-def _score_texts(results: ScoredSweep, scores: Float[np.ndarray, " member"]) -> list[str]:
+def _score_texts(results: ScoredSweep, mean: float, scores: Float[np.ndarray, " member"]) -> list[str]:
     """Return the number of scores, their mean with its interval, and their range, as text."""
     if not scores.size:
         return ["0", "-", "-"]
-    text = f"{scores[0]:.4g}"
-    if scores.size > 1:
-        mean, low, high = (geometric_mean_interval if results.is_positive else mean_interval)(scores)
-        text = f"{mean:.4g} ({low:.4g} to {high:.4g})"
+    text = f"{mean:.4g}"
+    if scores.size >= FEWEST_IN_INTERVAL:
+        _, low, high = (geometric_mean_interval if results.is_positive else mean_interval)(scores)
+        text = f"{text} ({low:.4g} to {high:.4g})"
     return [str(scores.size), text, f"{scores.min():.4g} to {scores.max():.4g}"]
 
 
@@ -216,7 +221,7 @@ def _draw_learning(results: ScoredSweep, axis: Axis) -> dict[str, RunFigure]:
     caption = (
         f"Total training loss by {axis.label}{extent}: lines are the geometric mean over seeds "
         f"({', '.join(counts)}), each with its mean over all other settings; bands go from the "
-        f"lowest to the highest seed. {REPLICATION}"
+        f"lowest to the highest seed. {results.replication}"
     )
     return {f"{axis.name}_learning": RunFigure(figure, f"Learning by {axis.title}", caption)}
 
@@ -231,7 +236,7 @@ def _draw_scores(results: ScoredSweep, axis: Axis) -> dict[str, RunFigure]:
     caption = (
         f"{label} at the end, by {axis.label}: a point for each seed ({n}), its {results.mean_name} over all "
         f"other settings; their {results.mean_name} and its 95 % interval "
-        f"(t{', of logarithms' if results.is_positive else ''}). {REPLICATION}"
+        f"(t{', of logarithms' if results.is_positive else ''}). {results.replication}"
     )
     return {f"{axis.name}_scores": RunFigure(figure, f"{label} by {axis.title}", caption)}
 
@@ -248,7 +253,7 @@ def _draw_map(results: ScoredSweep, rows: Axis, columns: Axis) -> dict[str, RunF
     label = results.label.capitalize()
     caption = (
         f"{label}: the {results.mean_name} over {counts.min()} to {counts.max()} members, over seeds"
-        f"{''.join(f' and over {name}' for name in over[1:])}. White: not trained. {REPLICATION}"
+        f"{''.join(f' and over {name}' for name in over[1:])}. White: not trained. {results.replication}"
     )
     return {f"{rows.name}_{columns.name}": RunFigure(figure, f"{label} over two settings", caption)}
 
@@ -291,18 +296,18 @@ def report_sweep(
             f"To train it: {opened.folder.command('resume')}"
         )
     results = score_sweep(opened, score)
-    best = settings_table(results)
+    best, notes = settings_table(results), _notes(results)
     selection = ", ".join(f"{name}={sweep.axes[name][0]!r}" for name in sweep.cell_axes)
     page = Page(
         f"{sweep.experiment.name}: sweep {home.resolve().name}",
         _introduction(opened),
         {
-            "Best settings": [table(best, "Best settings"), *map(note, _notes(results))],
+            "Best settings": [table(best, "Best settings"), *map(note, notes)],
             "What the settings do": Figures(draw_sweep(results)),
             "Cells that are not finished": _list_unfinished(opened),
             "Open this sweep in Python": [code_box(_CODE.format(path=repr(str(home)), selection=selection))],
         },
-        f"{state_text(opened)}\n\n{best}",
+        "\n\n".join([state_text(opened), str(best), *notes]),
     )
     return page.write("report.html", home if out is None else out, home)
 

@@ -62,7 +62,7 @@ def test_a_finished_run(finished, capsys):
     assert repr(run.results()) == str(run.results())
     out = printed(finished, capsys, "--verify")
     rows = [line.split(maxsplit=1) for line in out.splitlines() if line]
-    said = {"state": "finished", "n_batches_saved": "8", "n_trained_numbers": "41", "n_figures": "4"}
+    said = {"state": "finished", "n_batches_saved": "8", "n_trained_numbers": "41", "n_figures": "2"}
     assert all([name, text] in rows for name, text in said.items())
     changed = {line.split()[1] for line in out.splitlines() if line.startswith("  * ")}
     assert changed == {"n_members", "n_batches", "batch_size", "log_step"}
