@@ -60,8 +60,8 @@ def check_network_name(name: Any) -> None:
     if not isinstance(name, str) or name not in NETWORKS:
         raise ValueError(
             f"`network` must be one of {', '.join(NETWORKS)}, got {name!r}.{suggestion(str(name), NETWORKS)} "
-            "To add one, call popsim.networks.register_network in a module, and name this module on the "
-            "command line: popsim --import MODULE ..."
+            "To add one, call popsim.networks.register_network in a module; the command line imports it by "
+            "popsim --import MODULE ..."
         )
 
 

@@ -114,7 +114,7 @@ def read_seeds(text: str) -> range:
     """Return the seeds that a user wrote: "0:20" leaves out 20; "7" is one, with a warning."""
     if not (match := re.fullmatch(r"([0-9]{1,10})(?::([0-9]{1,10}))?", text.strip())):
         raise ValueError(
-            f"`seeds` must be whole numbers such as 0:20, which leaves out 20, got {text!r:.100}."
+            f"`seeds` must be a range such as 0:20, the seeds 0 to 19, or one number, got {text!r:.100}."
         )
     first = int(match[1])
     end = first + 1 if match[2] is None else int(match[2])
