@@ -133,7 +133,7 @@ def test_what_is_wrong_in_a_file_is_named_with_it(content, tmp_path, capsys):
         ("--grid rate=1,1", "different values"),
         ("--grid rate=1 --grid rate=2", "each axis once"),
         ("--grid log-step=3 --keep 100", "must be batches from 0 to 7"),
-        ("--seeds many", "--seeds must be whole numbers"),
+        ("--seeds many", "--seeds must be a range such as 0:20"),
         ("--seeds 0:999999999", "at most 1000000 members"),
         ("--seeds 0:1000000 --grid n-units=5000", "of memory"),
         ("--workers 2 --scheduler here", "--workers must not be given with --scheduler"),
