@@ -20,7 +20,13 @@ OUTPUTS = {
     "model": "export {run} --model {file}",
     "history": "export {run} --history {file}",
 }
-NAMES = {"summary": "summary.csv", "script": "job.sbatch", "figures": "one.png", "png": "task.png"}
+NAMES = {
+    "summary": "summary.csv",
+    "script": "job.sbatch",
+    "figures": "one.png",
+    "png": "task.png",
+    "history": "h.nc",
+}
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from popsim.store import stored_array as chunk_shapes
-from popsim.store.array_group import CommitRecord, open_arrays
+from popsim.store.array_group import CommitRecord, open_arrays, remove_arrays
 from popsim.store.growing_arrays import GrowingArrays
 
 SHARD_ROWS, CHUNK_ROWS = 6, 2
@@ -92,8 +92,8 @@ def train(path: Path, checkpoint: Path, n_batches: int) -> None:
         store.truncate(lengths)
     else:
         lengths = {}
-        store = GrowingArrays.open(path) if path.exists() else GrowingArrays.create(path)
-        store.truncate({})
+        remove_arrays(path)
+        store = GrowingArrays.create(path)
     for begin in range(lengths.get("batch", 0), n_batches, 3):
         store.append("batch", losses(begin, begin + 3))
         if begin % 6 == 0:
