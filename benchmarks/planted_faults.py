@@ -121,7 +121,7 @@ FAULTS = [Fault(*row) for row in [
      "*(batch for batch in (*plan.batches.resets, *self.loops))",
      "training phases task_trainer resume"),
     ("early stopping waits one call too long", "popsim/training",
-     "count >= self.patience", "count > self.patience",
+     "count >= own.patience", "count > own.patience",
      "training population_updates selection"),
     ("a replaced member explores from its own rate", "popsim/training",
      "key=key))(inherited[name], keys)", "key=key))(own_values[name], keys)",
