@@ -38,8 +38,10 @@ def draw_setting_scores(
     for place, finite in enumerate(finite_scores):
         spread = np.linspace(-0.12, 0.12, finite.size) if finite.size > 1 else np.zeros(finite.size)
         ax.plot(place + spread, finite, "o", color="0.6", ms=2.5, mew=0)
-        if finite.size >= FEWEST_IN_INTERVAL:
+        if finite.size > 1:
             interval = interval_of(finite)
+            if finite.size < FEWEST_IN_INTERVAL:  # the mean alone
+                interval = interval._replace(low=interval.estimate, high=interval.estimate)
             draw_interval(ax, [place], interval)
             drawn.append(np.ravel(interval))
     numbers = np.concatenate(drawn)

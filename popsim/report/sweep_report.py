@@ -235,7 +235,7 @@ def _draw_scores(results: ScoredSweep, axis: Axis) -> dict[str, RunFigure]:
     n, label = ", ".join(str(seed_scores.size) for seed_scores in scores), results.label.capitalize()
     caption = (
         f"{label} at the end, by {axis.label}: a point for each seed ({n}), its {results.mean_name} over all "
-        f"other settings; their {results.mean_name} and its 95 % interval "
+        f"other settings; their {results.mean_name}, and of {FEWEST_IN_INTERVAL} or more its 95 % interval "
         f"(t{', of logarithms' if results.is_positive else ''}). {results.replication}"
     )
     return {f"{axis.name}_scores": RunFigure(figure, f"{label} by {axis.title}", caption)}

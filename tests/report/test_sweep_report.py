@@ -6,6 +6,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
+from popsim.analysis.figures import draw_setting_scores
 from popsim.report.sweep_report import ScoredSweep, draw_sweep, settings_table
 
 pytestmark = pytest.mark.usefixtures("as_users_run")  # for stand-ins of sweeps
@@ -51,6 +52,15 @@ def test_intervals_of_losses_are_those_of_logarithms(scored):
     assert "validation loss, geometric mean" in settings_table(scored).columns[3].title
     reach = np.exp(4.302652729911275 * np.log(SPREAD).std(ddof=1) / np.sqrt(3))  # Student's t of two
     assert best[3] == f"{GOOD:.4g} ({GOOD / reach:.4g} to {GOOD * reach:.4g})"
+
+
+def test_two_members_have_a_mean_and_no_interval():
+    _, ax = plt.subplots()
+    draw_setting_scores(ax, [np.array([1.0, 4.0])], names=["a"], axis="rate", label="loss")
+    mean, _, (bar,) = ax.containers[0].lines
+    np.testing.assert_allclose(mean.get_ydata(), 2)
+    np.testing.assert_allclose(bar.get_segments()[0][:, 1], 2)
+    plt.close("all")
 
 
 def test_scores_of_any_sign_have_their_mean(scored):
