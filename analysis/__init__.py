@@ -18,7 +18,16 @@ if __name__ != "popsim.analysis":
 import importlib
 from typing import TYPE_CHECKING
 
-from popsim.analysis import behaviour, dynamics, learning, neural_activity, similarity, statistics, trainables
+from popsim.analysis import (
+    behaviour,
+    dynamics,
+    learning,
+    neural_activity,
+    optimal_control,
+    similarity,
+    statistics,
+    trainables,
+)
 from popsim.analysis.trial_times import (
     align_to_event,
     last_value_in_window,
@@ -38,6 +47,7 @@ __all__ = [
     "learning",
     "mean_in_window",
     "neural_activity",
+    "optimal_control",
     "similarity",
     "statistics",
     "time_from_event",

@@ -10,6 +10,7 @@ from popsim.networks import (
     composed,
     initial_weights,
     leaky,
+    linear_controller,
     plasticity,
     rate_networks,
     registry,
@@ -23,6 +24,7 @@ from popsim.networks.cells import *
 from popsim.networks.composed import *
 from popsim.networks.initial_weights import *
 from popsim.networks.leaky import *
+from popsim.networks.linear_controller import *
 from popsim.networks.plasticity import *
 from popsim.networks.rate_networks import *
 from popsim.networks.registry import *
@@ -43,6 +45,7 @@ __all__ += cells.__all__
 __all__ += composed.__all__
 __all__ += initial_weights.__all__
 __all__ += leaky.__all__
+__all__ += linear_controller.__all__
 __all__ += plasticity.__all__
 __all__ += rate_networks.__all__
 __all__ += registry.__all__
