@@ -23,6 +23,8 @@ SCRIPTS = (
     "oja",
     "hopfield",
     "inertial_anisotropy",
+    "flexible_feedback",
+    "oblique_noise",
     "context_integration",
     "flip_flop",
     "flip_flop_fixed_points",

@@ -132,7 +132,7 @@ def check_trials_of(model: AbstractModel, trials: Trial, loss: Loss | None = Non
 @jit_fast_compile
 def merge_member_axis(trials: Trial) -> Trial:
     """Return trials with the axes (member, trial, ...) as those of one model."""
-    return jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), trials)
+    return jax.tree.map(lambda leaf: leaf.reshape(leaf.shape[0] * leaf.shape[1], *leaf.shape[2:]), trials)
 
 
 def validation_trials(task: AbstractTask, n_members: int) -> Trial:

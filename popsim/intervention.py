@@ -258,13 +258,11 @@ def external_load(
     return Load(force, torque if on_joints else None, sum(masses[1:], masses[0]) if masses else None)
 
 
-def kinds_of_load(interventions: tuple[AbstractIntervention, ...], scheduled: Schedules) -> tuple[bool, bool]:
-    """Return whether scheduled interventions put a mass into the hand, and whether forces on coordinates."""
+def kinds_of_load(interventions: tuple[AbstractIntervention, ...], scheduled: Schedules) -> tuple[str, ...]:
+    """Return which of "forces", "torques" and "a mass" scheduled interventions put on a body."""
     loads = [load for load, _ in _scheduled_loads(interventions, scheduled)]
-    return (
-        any(load.hand_mass is not None for load in loads),
-        any(load.on_coordinates is not None for load in loads),
-    )
+    parts = {"forces": "on_hand", "torques": "on_coordinates", "a mass": "hand_mass"}
+    return tuple(k for k, part in parts.items() if any(getattr(load, part) is not None for load in loads))
 
 
 def _scheduled_loads(

@@ -113,4 +113,4 @@ def network_input(
     named = inputs_by_name(inputs)
     parts = [flat(name, named[name]) for name in sorted(named)]
     parts += [flat(name, feedback[name]) for name in sorted(feedback)]
-    return jnp.concatenate(parts)
+    return jnp.concatenate(parts) if parts else jnp.zeros(0)

@@ -1,6 +1,7 @@
 """Senses and sensory channels, and the number of inputs that a network gets with them."""
 
 import dataclasses
+import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
@@ -45,7 +46,9 @@ class SensoryChannel(eqx.Module):
     **Arguments:**
 
     - `sense`: a function `(state, plant) -> features`, such as `vision` or `proprioception`; see
-        `popsim.senses`.
+        `popsim.senses`. With a third argument it is called as `sense(state, plant, inputs)`, with the inputs
+        of the trial at this step: `lambda state, plant, inputs: inputs["target"] - state.cursor.position`
+        senses the error.
     - `delay`: in seconds, a multiple of the loop's dt. With delay 0 the network senses the state at the start
         of the same step.
     - `noise`: added after the delay, in the unit of the sensed features.
@@ -54,7 +57,7 @@ class SensoryChannel(eqx.Module):
     """
 
     constants: ClassVar[Constants] = "all"
-    sense: Callable[[LoopState, AbstractPlant], Float[Array, " features"]] = eqx.field(static=True)
+    sense: Callable[..., Float[Array, " features"]] = eqx.field(static=True)
     delay: float = eqx.field(static=True, converter=plain_number, default=0.0)
     noise: AbstractNoise = NoNoise()
     own_delay: Float[Array, ""] | None = eqx.field(converter=checks.as_float_array, default=None)
@@ -76,6 +79,17 @@ class SensoryChannel(eqx.Module):
             if longest is not None and longest > self.delay * (1 + 1e-6):
                 given = checks.short_repr(longest)
                 raise ValueError(f"`own_delay` must be at most `delay`, {self.delay} s, got {given} s.")
+
+    @property
+    def senses_inputs(self) -> bool:
+        """Whether what is sensed depends on the inputs of the trial."""
+        return len(inspect.signature(self.sense).parameters) > 2
+
+    def features(
+        self, state: LoopState, plant: AbstractPlant, inputs: PyTree[Array]
+    ) -> Float[Array, " features"]:
+        """Return what is sensed at one time step, without delay and noise."""
+        return self.sense(state, plant, inputs) if self.senses_inputs else self.sense(state, plant)
 
 
 def channels_by_name(channels: Any) -> dict[str, SensoryChannel]:
@@ -180,17 +194,17 @@ def network_input_names(
         raise ValueError("`plant` and `channels` must be given together, or none of them.")
     senses = {} if channels is None else channels_by_name(channels)
 
-    def feedback(trial: Trial, shown: Observation) -> dict[str, Array]:
+    def feedback(trial: Trial, shown: Observation, inputs: PyTree[Array]) -> dict[str, Array]:
         if plant is None:
             return {}
         idle = NetworkState(jnp.zeros(0), jnp.zeros(plant.n_commands))
         state = LoopState.at_rest(*evaluate_rest(plant, trial.init.position), idle)
         state = dataclasses.replace(state, interaction=showing(shown) if shown else None)
-        return {name: channel.sense(state, plant) for name, channel in senses.items()}
+        return {name: channel.features(state, plant, inputs) for name, channel in senses.items()}
 
     def first_received(trials: Trial) -> tuple[dict[str, PyTree[Array]], Observation, dict[str, Array]]:
         first = jax.tree.map(lambda leaf: leaf[0], trials)
-        inputs = jax.tree.map(lambda leaf: leaf[0], inputs_by_name(first.inputs))
+        at_first_step = jax.tree.map(lambda leaf: leaf[0], first.inputs)
         shown: Observation = {}
         if first.environment is not None:
             _, shown = begin_environment(first.environment, key=seed_key(0))
@@ -201,7 +215,7 @@ def network_input_names(
                     f"popsim.senses.Shown({name!r}), or have another name."
                 )
         direct = {name: values for name, values in shown.items() if name not in senses}
-        return inputs, direct, feedback(first, shown)
+        return inputs_by_name(at_first_step), direct, feedback(first, shown, at_first_step)
 
     parts = eqx.filter_eval_shape(first_received, trials)
     if twice := set(parts[0]) & set(parts[2]):

@@ -7,11 +7,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from popsim._compiled import jit_fast_compile
-from popsim._shared.checks import as_float_array, check_finite, check_instance, check_positive_int, kind_of
+from popsim._shared.checks import as_float_array, check_instance, check_positive_int, kind_of
 from popsim._shared.html import show_or_print
 from popsim._trial_html import trial_html
 from popsim.environment import AbstractEnvironment
@@ -27,8 +26,8 @@ __all__ = [
     "InterventionSchedule",
     "StepInput",
     "Trial",
+    "label_trial",
     "repeat_trials",
-    "schedule_intervention",
 ]
 
 
@@ -315,7 +314,7 @@ def n_trials(trials: Trial) -> int:
 
 
 def label_trial(trial: Trial, conditions: Mapping[str, Array]) -> Trial:
-    """Add conditions to a trial, or to stacked trials."""
+    """Add conditions to a trial, or to stacked trials; they must have new names."""
     twice = sorted(set(conditions) & set(trial.conditions))
     if twice:
         raise ValueError(f"`conditions` of a trial must have different names, got {twice} more than once.")
@@ -344,35 +343,3 @@ def check_hand_targets(targets: Any, cursor: HandState) -> None:
             raise ValueError(
                 f"`targets.{name}` of a trial must have the shape of the cursor's, {expected}, got {shape}."
             )
-
-
-def schedule_intervention(trials: Trial, name: str, parameters: Any, active: ArrayLike = True) -> Trial:
-    """Schedule an intervention in stacked trials.
-
-    **Arguments:**
-
-    - `trials`: stacked trials, which may already schedule other interventions.
-    - `name`: the name of the intervention in the model.
-    - `parameters`: the parameters of the intervention, the same in all trials: a number, an array or list of
-        numbers, or a mapping of these.
-    - `active`: when it acts: one value, one per time step, or an array of shape (trial, time).
-    """
-    check_trials("trials", trials)
-    if trials.session is not None:
-        raise ValueError("`trials` must be no sessions, got some: schedule in the trials that are joined.")
-    for leaf in jax.tree.leaves(parameters):
-        check_finite(f"parameters of {name}", leaf)
-    shape = (n_trials(trials), trials.timeline.n_steps)
-    acts = jnp.asarray(active)
-    if acts.dtype != bool or acts.shape not in ((), shape[1:], shape):
-        raise ValueError(
-            f"`active` must be True or False, for all, for {shape[1]} time steps, or of shape {shape}, "
-            f"got {acts.dtype} of shape {acts.shape}."
-        )
-    for_all = jax.tree.map(
-        lambda leaf: jnp.broadcast_to(as_float_array(leaf), (shape[0], *np.shape(leaf))),
-        parameters,
-        is_leaf=lambda node: isinstance(node, (list, tuple)),
-    )
-    schedule = InterventionSchedule(for_all, jnp.broadcast_to(acts, shape))
-    return eqx.tree_at(lambda t: t.interventions, trials, trials.interventions | {name: schedule})

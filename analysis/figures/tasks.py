@@ -268,17 +268,27 @@ def _image(
 
 
 def intervention_bars(trials: Trial) -> Callable[[Axes, int], None]:
-    """Return a function that draws, of one of stacked trials, a bar where each intervention is active."""
+    """Return a function that draws, of one of stacked trials, a bar where each intervention is active.
+
+    Parameters of up to three numbers, such as a force, are written over the bar, in their SI units.
+    """
     dt, names = trials.timeline.dt, sorted(trials.interventions)
 
     def draw(ax: Axes, trial: int) -> None:
         for row, name in enumerate(names):
-            active = np.concatenate([[0], trials.interventions[name].active[trial], [0]]).astype(int)
+            schedule = trials.interventions[name]
+            active = np.concatenate([[0], schedule.active[trial], [0]]).astype(int)
             starts, ends = np.flatnonzero(np.diff(active) > 0), np.flatnonzero(np.diff(active) < 0)
             bars = [(dt * start, dt * (end - start)) for start, end in zip(starts, ends, strict=True)]
             ax.broken_barh(bars, (row - 0.2, 0.4), color=LINE_COLORS[row % len(LINE_COLORS)])
+            leaves = [np.ravel(leaf[trial]) for leaf in jax.tree.leaves(schedule.parameters)]
+            numbers = np.concatenate([*leaves, np.zeros(0)])
+            if bars and 0 < numbers.size <= 3:
+                text = ", ".join(_label(number) for number in numbers)
+                beside: Any = {"xytext": (2, 0), "textcoords": "offset points", "va": "bottom"}
+                ax.annotate(text, (bars[0][0], row + 0.22), fontsize=FONT_SIZE, **beside)
         ax.set_yticks(range(len(names)), names)
-        extend_limits(ax, y=(-0.6, len(names) - 0.4))
+        extend_limits(ax, y=(-0.6, len(names) - 0.2))
 
     return draw
 

@@ -40,7 +40,8 @@ def rayleigh_test(angles: Float[AnyArray, "*axes sample"]) -> RayleighTest:
 
     p = exp(sqrt(1 + 4 n + 4 (n^2 - R^2)) - (1 + 2 n)) with R = n times the length, from Zar, Biostatistical
     Analysis, as in `circ_rtest` of the toolbox of Berens 2009, J Stat Softw 31(10). The samples, such as the
-    preferred directions of units, must be independent.
+    preferred directions of units, must be independent. For axes, which have no sign, as where preferred
+    directions are bimodal, double the angles: `rayleigh_test(2 * angles)`, whose direction is twice the axis.
     """
     values = _arrays.finite_float64("angles", angles)
     vector = np.mean(np.exp(1j * values), axis=-1)

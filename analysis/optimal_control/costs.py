@@ -98,13 +98,13 @@ def step_costs(
     check_instance("task", task, AbstractTask, "a task such as CenterOutReaches")
     loss = task.loss
     assert isinstance(loss, Loss)
+    given = task.validation_trials() if trials is None else trials
+    check_trials("trials", given)
+    for name in ("interventions", "environment", "session"):
+        if getattr(given, name):
+            raise ValueError(f"`trials` must have no {name}, got {getattr(given, name)!r}.")
+    check_instance("trials.init", given.init, HandState, "a HandState, as of reaches")
     with jax.enable_x64(True):
-        given = task.validation_trials() if trials is None else trials
-        check_trials("trials", given)
-        for name in ("interventions", "environment", "session"):
-            if getattr(given, name):
-                raise ValueError(f"`trials` must have no {name}, got {getattr(given, name)!r}.")
-        check_instance("trials.init", given.init, HandState, "a HandState, as of reaches")
         double, plant, loss = as_double((given, plant, loss.at_batch(LAST_BATCH)))
         restore = ravel_pytree(plant.rest_state(double.init.position[0]))[1]
         start = jax.vmap(lambda position: ravel_pytree(plant.rest_state(position))[0])(double.init.position)

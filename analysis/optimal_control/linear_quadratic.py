@@ -18,8 +18,6 @@ __all__ = ["LinearOptimum", "lqr", "lqg"]
 
 MOST_ITERATIONS, RELATIVE_TOLERANCE = 500, 1e-12
 
-Gains = Float[np.ndarray, "*trial time rows columns"]
-
 
 class LinearOptimum(eqx.Module):
     """The optimal linear control of trials: u = -L ẑ, with ẑ estimated by ẑ = z⁻ + K (y - H z⁻).

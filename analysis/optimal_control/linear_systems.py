@@ -110,14 +110,20 @@ def add_senses(system: LinearSystem, channels: Mapping[str, SensoryChannel]) -> 
     with jax.enable_x64(True):
         at, restore = ravel_pytree(system.state)
 
-        def sense(channel: SensoryChannel) -> tuple[Matrix, Matrix]:
+        def sense(name: str) -> tuple[Matrix, Matrix]:
+            channel = channels[name]
+            if channel.senses_inputs:
+                raise ValueError(
+                    f"`channels[{name!r}]` must sense the body, got {channel.sense}, which takes inputs."
+                )
+
             def features(state: Vector) -> Array:
                 return channel.sense(loop_state(system.plant, restore(state), system.command), system.plant)
 
             slope, value = jax.jacfwd(features)(at), features(at)
             return np.asarray(slope), np.asarray(value - slope @ at)[:, None]
 
-        sensed = {name: np.hstack(sense(channels[name])) for name in sorted(channels)}
+        sensed = {name: np.hstack(sense(name)) for name in sorted(channels)}
     n_back = {name: _delay_steps(name, channels[name], system.dt) for name in sensed}
     n_all = n + 1 + sum(n_back[name] * len(rows) for name, rows in sensed.items())
     A, B = np.zeros((n_all, n_all)), np.zeros((n_all, m))

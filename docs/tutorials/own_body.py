@@ -216,8 +216,8 @@ for name, pull, preferred in zip(anchors, pulls, np.degrees(tuning.preferred).T 
 # ## What to try next
 #
 # - **Equal masses:** `Handle(mass=jnp.array([1.0, 1.0]))`. Which preferred directions change?
-# - **A weak muscle:** halve one `max_isometric_force` after training, with `dataclasses.replace` or
-#   `equinox.tree_at`, and evaluate again.
+# - **A weak muscle:** halve one `max_isometric_force` after training, with `equinox.tree_at`, and evaluate
+#   again.
 # - **Train the body:** `where_train=lambda m: (m.network, m.plant.muscle.max_isometric_force)`.
 # - **An arm:** `plants.arm26()` has six muscles on two joints, and `with_muscle` adds another.
 #

@@ -8,9 +8,9 @@ from popsim.interventions.forces import *
 from popsim.interventions.intervention_plan import *
 from popsim.interventions.noise import *
 from popsim.interventions.units import *
-from popsim.trial import InterventionSchedule, schedule_intervention
+from popsim.trial import InterventionSchedule
 
-__all__ = ["InterventionSchedule", "schedule_intervention"]
+__all__ = ["InterventionSchedule"]
 __all__ += intervention.__all__
 __all__ += cursor.__all__
 __all__ += forces.__all__

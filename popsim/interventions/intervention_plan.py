@@ -8,6 +8,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Int, Key, PyTree
 
 from popsim._shared import checks
@@ -23,10 +24,10 @@ from popsim.schedules import (
     PiecewiseSchedule,
     as_batch_schedule,
 )
-from popsim.trial import InterventionSchedule, Trial, label_trial
+from popsim.trial import InterventionSchedule, Trial, check_trials, label_trial, n_trials
 from popsim.windows import AbstractWindow, WholeTrial
 
-__all__ = ["FromTrial", "InterventionPlan"]
+__all__ = ["FromTrial", "InterventionPlan", "schedule_intervention"]
 
 
 class FromTrial(eqx.Module):
@@ -50,6 +51,42 @@ def _is_rule(node: Any) -> bool:
 def is_parameter_leaf(node: Any) -> bool:
     """Return whether a node of an intervention's parameters is one array, such as a list or a `PerMember`."""
     return _is_rule(node) or is_per_member(node) or isinstance(node, (list, tuple))
+
+
+def schedule_intervention(trials: Trial, name: str, parameters: Any, active: ArrayLike = True) -> Trial:
+    """Schedule an intervention in stacked trials.
+
+    **Arguments:**
+
+    - `trials`: stacked trials, which may already schedule other interventions.
+    - `name`: the name of the intervention in the model.
+    - `parameters`: the parameters of the intervention, in the structure that it expects. Each leaf is a
+        number, an array or a list of numbers, the same in all trials, or a `FromTrial`, which gives each
+        trial its own: `FromTrial(lambda trial: trial.conditions["load"])`.
+    - `active`: when it acts: one value, one per time step, or an array of shape (trial, time).
+    """
+    check_trials("trials", trials)
+    if trials.session is not None:
+        raise ValueError("`trials` must be no sessions, got some: schedule in the trials that are joined.")
+    shape = (n_trials(trials), trials.timeline.n_steps)
+    acts = jnp.asarray(active)
+    if acts.dtype != bool or acts.shape not in ((), shape[1:], shape):
+        raise ValueError(
+            f"`active` must be True or False, for all, for {shape[1]} time steps, or of shape {shape}, "
+            f"got {acts.dtype} of shape {acts.shape}."
+        )
+
+    def in_each(leaf: Any) -> PyTree[Array]:
+        values = jax.vmap(leaf.function)(trials) if isinstance(leaf, FromTrial) else leaf
+        for value in jax.tree.leaves(values):
+            checks.check_finite(f"parameters of {name}", value)
+        if isinstance(leaf, FromTrial):
+            return jax.tree.map(checks.as_float_array, values)
+        return jnp.broadcast_to(checks.as_float_array(leaf), (shape[0], *np.shape(leaf)))
+
+    for_all = jax.tree.map(in_each, parameters, is_leaf=is_parameter_leaf)
+    schedule = InterventionSchedule(for_all, jnp.broadcast_to(acts, shape))
+    return eqx.tree_at(lambda t: t.interventions, trials, trials.interventions | {name: schedule})
 
 
 def _as_rules(parameters: PyTree) -> PyTree:

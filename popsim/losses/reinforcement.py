@@ -178,7 +178,8 @@ class ValueRegression(AbstractReturnTerm):
     def cost(self, interaction: Interaction, values: TimeCourse | None) -> Scalar:
         if values is None:
             raise ValueError(
-                f"`policy` of the model must have a critic for the term {self.name!r}, as with critic=True."
+                f"`policy` of the model must have a critic for the term {self.name!r}, as with critic=True; "
+                "where a policy only plays, give the task a loss without it, `loss=1.0 * PolicyGradient()`."
             )
         targets = returns(interaction.reward, self.discount, values, trace=self.gae_lambda)
         errors = jnp.where(interaction.active, values - jax.lax.stop_gradient(targets), 0.0)

@@ -39,8 +39,8 @@ from popsim.network_input import Scaling, inputs_by_name, network_input
 from popsim.networks import AbstractNetwork, NetworkState
 from popsim.networks.base import Inputs, advice_for_dt, check_network, check_takes_inputs
 from popsim.noise import AbstractNoise, NoNoise
-from popsim.plants import AbstractPlant, MusculoskeletalPlant, advance, check_carries_mass, check_feels_torque
-from popsim.plants.base import evaluate_rest
+from popsim.plants import AbstractPlant, MusculoskeletalPlant, advance
+from popsim.plants.base import check_feels_load, evaluate_rest
 from popsim.plants.simulate import check_damping
 from popsim.policies import AbstractPolicy, Deterministic, check_policy
 from popsim.randomness import key_stream
@@ -145,9 +145,8 @@ class SensorimotorLoop(AbstractModel):
             action, value = _action_of(trial.environment.actions, state), self._policy.value(network.output)
             interaction = start_interaction(trial.environment, action, value, key=key)
             state = dataclasses.replace(state, interaction=interaction)
-        state = self._with_senses_at_rest(state)
-        _, has_torque = kinds_of_load(self.interventions, trial.interventions)
-        if has_torque:
+        state = self._with_senses_at_rest(state, trial)
+        if "torques" in kinds_of_load(self.interventions, trial.interventions):
             no_torque = jnp.zeros_like(self.plant.coordinates(state.plant)[0])
             state = dataclasses.replace(state, external_torque=no_torque)
         return prepare(self.interventions, trial.interventions, state, model=self)
@@ -157,10 +156,13 @@ class SensorimotorLoop(AbstractModel):
     ) -> LoopState:
         continued = continue_state(self.init(trial, key=key), state, trial, carry, key=key)
         # Again, since an environment that continues may show something else than at its beginning.
-        return self._with_senses_at_rest(continued)
+        return self._with_senses_at_rest(continued, trial)
 
-    def _with_senses_at_rest(self, state: LoopState) -> LoopState:
-        sensed = {name: channel.sense(state, self.plant) for name, channel in self.channels.items()}
+    def _with_senses_at_rest(self, state: LoopState, trial: Trial) -> LoopState:
+        inputs = jax.tree.map(lambda leaf: leaf[0], trial.inputs)
+        sensed = {
+            name: channel.features(state, self.plant, inputs) for name, channel in self.channels.items()
+        }
         delays = {
             name: DelayBuffer.filled(value, n_steps) if (n_steps := self._delay_steps(name)) else None
             for name, value in sensed.items()
@@ -187,7 +189,7 @@ class SensorimotorLoop(AbstractModel):
     def _sense(self, step_input: StepInput, state: LoopState, key: Key[Array, ""]) -> LoopState:
         feedback, delays = {}, {}
         for name, channel in self.channels.items():
-            arriving = channel.sense(state, self.plant)
+            arriving = channel.features(state, self.plant, step_input.inputs)
             buffer = state.delays[name]
             if buffer is not None:
                 n_back = None if channel.own_delay is None else step_at(channel.own_delay, self.dt)
@@ -272,11 +274,8 @@ class SensorimotorLoop(AbstractModel):
         check_takes_inputs(self.network, trials.inputs, names)
         check_scheduled(self.interventions, trials)
         first = jax.eval_shape(lambda trials: jax.tree.map(lambda leaf: leaf[0], trials), trials)
-        has_mass, has_torque = eqx.filter_eval_shape(kinds_of_load, self.interventions, first.interventions)
-        if has_mass:
-            check_carries_mass(self.plant)
-        if has_torque:
-            check_feels_torque(self.plant)
+        for kind in eqx.filter_eval_shape(kinds_of_load, self.interventions, first.interventions):
+            check_feels_load(self.plant, kind)
 
     def _check_environment(self, trials: Trial) -> None:
         check_has_environment(self.policy, trials)

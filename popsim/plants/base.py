@@ -17,7 +17,7 @@ from popsim._shared.checks import check_like, concrete_value, explain_errors, ki
 from popsim.hand import Coordinates, HandState, Load, Position, Workspace
 from popsim.parameters import Constants
 
-__all__ = ["AbstractPlant", "AbstractSkeleton", "check_carries_mass", "check_feels_torque"]
+__all__ = ["AbstractPlant", "AbstractSkeleton"]
 
 Commands = Float[Array, " commands"]
 RateFn = Callable[[ArrayLike, PyTree[Array]], PyTree[Array]]
@@ -298,22 +298,16 @@ class AbstractSkeleton(AbstractPlant):
         return jnp.concatenate(self.coordinates(state))
 
 
-def check_carries_mass(plant: AbstractPlant) -> None:
-    """Raise `ValueError` unless a mass in the hand of `plant` reduces the acceleration caused by a force."""
-    needed = "have a hand that forces accelerate, to carry a mass: an AbstractSkeleton whose `hand` moves"
-    _check_load_acts(plant, _carries_mass, needed)
-
-
-def check_feels_torque(plant: AbstractPlant) -> None:
-    """Raise `ValueError` unless generalised forces of a load, such as torques, act on `plant`."""
-    needed = "be moved by `load.on_coordinates`, for torques of the world to act: an AbstractSkeleton"
-    _check_load_acts(plant, _feels_torque, needed)
-
-
-def _check_load_acts(plant: AbstractPlant, acts: Callable[..., Bool[Array, ""]], needed: str) -> None:
-    answer = concrete_value(acts, plant)
+def check_feels_load(plant: AbstractPlant, kind: str) -> None:
+    """Raise `ValueError` unless loads of a kind, "forces", "torques" or "a mass", act on `plant`."""
+    if kind == "forces" and (isinstance(plant, AbstractSkeleton) or hasattr(plant, "skeleton")):
+        return  # its dynamics contain it
+    answer = concrete_value(_FELT[kind], plant)
     if answer is not None and not answer:
-        raise ValueError(f"`plant` must {needed}, or muscles on one; got {type(plant).__name__}.")
+        raise ValueError(
+            f"`plant` must be moved by {kind} of the world: an AbstractSkeleton that forces accelerate, "
+            f"or muscles on one; got {type(plant).__name__}."
+        )
 
 
 def _at_rest(plant: AbstractPlant, load: Load) -> tuple[PyTree[Array], PyTree[Array]]:
@@ -337,9 +331,18 @@ def _carries_mass(plant: AbstractPlant) -> Bool[Array, ""]:
     return jnp.any(freely != laden)
 
 
-@jit
-def _feels_torque(plant: AbstractPlant) -> Bool[Array, ""]:
-    """Compare derivatives at rest with and without one N m on each coordinate."""
-    loads = Load(), Load(on_coordinates=lambda coordinates, velocities: jnp.ones_like(coordinates))
-    freely, under = (jax.tree.leaves(_at_rest(plant, load)[1]) for load in loads)
-    return jnp.any(jnp.stack([jnp.any(a != b) for a, b in zip(freely, under, strict=True)]))
+def _feels(load: Load) -> Callable[[AbstractPlant], Bool[Array, ""]]:
+    """Return a function that compares derivatives at rest with and without a load."""
+
+    def feels(plant: AbstractPlant) -> Bool[Array, ""]:
+        freely, under = (jax.tree.leaves(_at_rest(plant, each)[1]) for each in (Load(), load))
+        return jnp.any(jnp.stack([jnp.any(a != b) for a, b in zip(freely, under, strict=True)]))
+
+    return jit(feels)
+
+
+_FELT = {
+    "forces": _feels(Load(lambda hand: jnp.ones_like(hand.position))),
+    "torques": _feels(Load(on_coordinates=lambda coordinates, velocities: jnp.ones_like(coordinates))),
+    "a mass": _carries_mass,
+}

@@ -163,7 +163,7 @@ class AbstractSegments(AbstractArm):
     workspace: Workspace
     solver: diffrax.AbstractSolver
     n_substeps: int = eqx.field(static=True, converter=plain_number)
-    n_commands: int = eqx.field(static=True, converter=plain_number)
+    n_commands: int = eqx.field(static=True, converter=plain_number, init=False)
 
     @abc.abstractmethod
     def inertia_matrix(self, angle: Joints) -> Float[Array, "joint joint"]:

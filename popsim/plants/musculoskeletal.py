@@ -98,11 +98,10 @@ class MusculoskeletalPlant(AbstractPlant):
     skeleton: AbstractSkeleton
     path: AbstractMusclePath
     muscle: AbstractMuscle
-    workspace: Workspace
     solver: diffrax.AbstractSolver
     muscle_names: tuple[str, ...] = eqx.field(static=True)
     n_substeps: int = eqx.field(static=True, converter=plain_number)
-    n_commands: int = eqx.field(static=True, converter=plain_number)
+    n_commands: int = eqx.field(static=True, converter=plain_number, init=False)
 
     def __init__(
         self,
@@ -118,7 +117,6 @@ class MusculoskeletalPlant(AbstractPlant):
         self.skeleton = skeleton
         self.path = path
         self.muscle = muscle
-        self.workspace = skeleton.workspace
         self.solver = diffrax.Heun() if solver is None else solver
         self.n_substeps = n_substeps
         self.n_commands = _n_muscles(skeleton, path)
@@ -130,6 +128,11 @@ class MusculoskeletalPlant(AbstractPlant):
                 f"`muscle_names` must be {self.n_commands}, one for each muscle of `path`, "
                 f"got {muscle_names}."
             )
+
+    @property
+    def workspace(self) -> Workspace:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """That of the skeleton."""
+        return self.skeleton.workspace
 
     def with_muscle(
         self, path: AbstractMusclePath, muscle: AbstractMuscle, *, names: Sequence[str] | None = None

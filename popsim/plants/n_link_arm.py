@@ -48,9 +48,10 @@ class NLinkArm(AbstractSegments):
     - `joint_limits`: lowest and highest angle of each joint, in rad; by default 0 to 150 degrees.
     - `friction`: B, the viscous friction of each joint, in N m s/rad.
     - `gravity`: acceleration in the plane of the arm, in m/s²; (0, -9.81) for a vertical plane.
-    - `posture`: the central posture, in rad: the workspace is a 20 cm square around the hand in this
-        posture. By default the first joint is at 45 degrees and the others share 90 degrees.
+    - `posture`: the central posture, in rad. By default the first joint is at 45 degrees and the others
+        share 90 degrees.
     - `joint_stop`: the joint stop: `SoftJointLimit()` (default) or `HardJointLimit()`.
+    - `workspace`: the region of targets; by default a 20 cm square around the hand in the central posture.
     - `solver`, `n_substeps`: solver and substeps per time step; by default Bogacki and Shampine's method with
         four substeps, which a light segment that hits its stop needs at a time step of 10 ms.
     """
@@ -70,6 +71,7 @@ class NLinkArm(AbstractSegments):
         gravity: Numbers = (0.0, 0.0),
         posture: Numbers | None = None,
         joint_stop: AbstractJointLimit | None = None,
+        workspace: Workspace | None = None,
         solver: diffrax.AbstractSolver | None = None,
         n_substeps: int = 4,
     ):
@@ -92,7 +94,8 @@ class NLinkArm(AbstractSegments):
         self.solver = diffrax.Bosh3() if solver is None else solver
         self.n_substeps = n_substeps
         self.n_commands = n
-        self.workspace = Workspace.around(self.hand_position(self.posture), 0.2)
+        central = Workspace.around(self.hand_position(self.posture), 0.2)
+        self.workspace = central if workspace is None else workspace
 
     def _check_ranges(self) -> None:
         if self.gravity.shape != (2,):

@@ -41,7 +41,7 @@ class PointMass(AbstractSkeleton):
     workspace: Workspace
     solver: diffrax.AbstractSolver
     n_substeps: int = eqx.field(static=True, converter=plain_number)
-    n_commands: int = eqx.field(static=True, converter=plain_number)
+    n_commands: int = eqx.field(static=True, converter=plain_number, init=False)
 
     def __init__(
         self,

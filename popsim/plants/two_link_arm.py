@@ -42,6 +42,8 @@ class TwoLinkArm(AbstractSegments):
     - `joint_limits`: lowest and highest angle of each joint, in rad.
     - `joint_stop`: the joint stop: `SoftJointLimit()` (default, differentiable) or `HardJointLimit()`.
     - `friction`: B, the matrix of viscous friction, in kg m²/s.
+    - `workspace`: the region of targets; by default a 20 cm square around the hand in the posture at 45
+        and 90 degrees.
     - `solver`, `n_substeps`: solver and substeps per time step; by default Heun's method with two substeps.
     """
 
@@ -55,6 +57,7 @@ class TwoLinkArm(AbstractSegments):
         joint_limits: Numbers | None = None,
         friction: Numbers = ((0.0, 0.0), (0.0, 0.0)),
         joint_stop: AbstractJointLimit | None = None,
+        workspace: Workspace | None = None,
         solver: diffrax.AbstractSolver | None = None,
         n_substeps: int = 2,
     ):
@@ -70,7 +73,8 @@ class TwoLinkArm(AbstractSegments):
         self.n_substeps = n_substeps
         self.n_commands = 2
         posture = jnp.asarray([45 * DEGREE, 90 * DEGREE], self.mass.dtype)
-        self.workspace = Workspace.around(self.hand_position(posture), 0.2)
+        central = Workspace.around(self.hand_position(posture), 0.2)
+        self.workspace = central if workspace is None else workspace
 
     @classmethod
     def arm26_skeleton(cls, **options) -> "TwoLinkArm":

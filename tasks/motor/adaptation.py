@@ -31,6 +31,7 @@ __all__ = [
     "DirectedVector",
     "random_forces",
     "load_pulses",
+    "random_torques",
     "random_curl_fields",
     "channel_trials",
 ]
@@ -229,6 +230,30 @@ def load_pulses(
     """Return the plan of a `ConstantForce` on the hand in the epoch "pulse" of a `PosturalHold`."""
     return random_forces(
         magnitude, n_directions=n_directions, n_axes=n_axes, window=InEpoch("pulse"), probability=probability
+    )
+
+
+def random_torques(
+    magnitude: Any,
+    *,
+    n_directions: int | None = None,
+    window: AbstractWindow = _THROUGHOUT,
+    probability: Share = 1.0,
+    cue_input: str | None = None,
+) -> InterventionPlan:
+    """Return the plan of a `JointTorque` on shoulder and elbow, drawn per trial as a vector of two torques.
+
+    At direction 0 the shoulder is flexed, at pi / 2 the elbow. A load that stays on while a posture is held
+    has `window=FromEvent("pulse on")` of a `PosturalHold`.
+
+    **Arguments:**
+
+    - `magnitude`: the length of the vector in N m; a number or a distribution.
+    - others: as in `random_forces`.
+    """
+    torques = DirectedVector(magnitude, n_directions=n_directions)
+    return InterventionPlan(
+        "joint torque", torques, window=window, probability=probability, cue_input=cue_input
     )
 
 

@@ -205,30 +205,37 @@ class Tracking(parts.AbstractCheckedTask):
 class PosturalHold(parts.AbstractPlannedReach):
     """Holding the hand still against perturbations.
 
-    The position is drawn uniformly from the workspace. The task only sets the time of a pulse; the pulse is
-    an intervention, such as one of `load_pulses()`.
+    The position is drawn uniformly from the workspace, or is `place`. The task only sets the time of a pulse;
+    the pulse is an intervention, such as one of `load_pulses()`.
 
     - Input: "target" (space), the position to hold, in m, where the hand starts.
     - Conditions: "place direction" (rad, 0 at the centre itself) and "place distance" (m) of the position
         from the centre of the workspace.
 
-    The validation trials are nine positions on a square half as wide as the workspace, with durations at
-    their midpoints.
+    The validation trials are nine positions on a square half as wide as the workspace, or `place` alone,
+    with durations at their midpoints.
     """
 
     loss: Loss = fields.default_loss(default_factory=tracking_loss)
     hold: Drawn = fields.drawn("the time before the pulse, in seconds", default=(0.2, 0.5), check=POSITIVE)
     pulse: Drawn = fields.drawn("the duration of the pulse, in seconds", default=0.1, check=POSITIVE)
     duration: float = fields.trial_duration(default=1.2)
+    place: Float[Array, "*members space"] | None = fields.number(
+        "the position that is held in all trials, in m; None for any in the workspace", default=None
+    )
 
     @property
     def plan(self) -> TrialPlan:
         return parts.plan_of(self, parts.epochs_of(self, hold=None, pulse="pulse on", recovery="pulse off"))
 
     def draw_conditions(self, *, key: Key[Array, ""]) -> tuple[Array, ...]:
+        if self.place is not None:
+            return (self.place,)
         return (self.workspace.sample(key=key_stream(key, "place")),)
 
     def nominal(self) -> tuple[Array, ...]:
+        if self.place is not None:
+            return (self.place[None],)
         center, half = self.workspace.center, self.workspace.half_widths
         shares = jnp.array(list(itertools.product((-0.5, 0.0, 0.5), repeat=2)), half.dtype)
         return (jax.vmap(lambda share: center.at[:2].add(share * half[:2]))(shares),)

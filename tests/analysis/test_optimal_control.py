@@ -213,7 +213,9 @@ def test_an_arm_and_perturbed_trials_are_refused():
     ):
         optimal_control.quadratic_cost(build_task(arm, final_cost()), arm)
     task = build_task(build_mass(), final_cost())
-    pushed = popsim.trial.schedule_intervention(task.validation_trials(), "constant force", [1.0, 0.0])
+    pushed = popsim.interventions.schedule_intervention(
+        task.validation_trials(), "constant force", [1.0, 0.0]
+    )
     with pytest.raises(ValueError, match="`trials` must have no interventions"):
         optimal_control.quadratic_cost(task, build_mass(), trials=pushed)
 

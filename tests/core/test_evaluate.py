@@ -124,3 +124,28 @@ def test_trials_of_every_member_are_looked_at(setup):
             eqx.tree_at(lambda t: (t.workspace.low, t.workspace.high), task, (low, high)),
             key=jax.random.key(0),
         )
+
+
+class HoldZero(popsim.AbstractTask):
+    """Trials in which nothing is shown."""
+
+    loss: popsim.Loss
+
+    def trial(self, *, batch, key):
+        target = popsim.OutputTarget(jnp.zeros((5, 1)), jnp.ones(5), is_choice=False)
+        return popsim.Trial((), (), target, popsim.Timeline(DT, 5))
+
+    def validation_trials(self):
+        return jax.vmap(lambda key: self.trial(batch=0, key=key))(jax.random.split(jax.random.key(0), 2))
+
+
+def test_a_network_may_have_no_inputs():
+    def build(key):
+        network = popsim.networks.LeakyRNN(0, 4, 1, tau=0.1, dt=DT, noise_std=0.1, key=key)
+        return popsim.NetworkModel(network, dt=DT)
+
+    task = HoldZero(1.0 * popsim.losses.OutputError())
+    ensemble = popsim.make_ensemble(build, 2, key=jax.random.key(0))
+    assert popsim.n_network_inputs(task.validation_trials()) == 0
+    losses = popsim.evaluate_ensemble(ensemble, task, key=jax.random.key(1)).losses.total
+    assert losses.shape == (2, 2) and np.all(losses > 0)

@@ -28,10 +28,10 @@ from popsim import (
     windows,
 )
 from popsim.environment import Box, HandMovement
+from popsim.interventions import schedule_intervention
 from popsim.networks import GRUNetwork, LeakyRNN
 from popsim.session import join_trials, split_time
 from popsim.training import TaskTrainer, rules
-from popsim.trial import schedule_intervention
 
 NAN, INF, MS = float("nan"), float("inf"), np.timedelta64(20, "ms")
 TWO = PerMember([0.1, 0.2])

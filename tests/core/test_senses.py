@@ -95,3 +95,21 @@ def test_a_members_own_delay_is_as_long_as_a_delay_of_all(own, getkey):
 
     key = getkey()
     np.testing.assert_array_equal(sensed(delay=0.05, own_delay=own), sensed(delay=own))
+
+
+def test_an_error_is_sensed_with_its_delay():
+    task = popsim.tasks.CenterOutReaches(plants.PointMass().workspace, n_directions=2, duration=0.2)
+    channels = {
+        "error": popsim.SensoryChannel(
+            lambda state, plant, inputs: inputs["target"] - state.cursor.position, 0.03
+        )
+    }
+    trials, mass = task.validation_trials(), plants.PointMass()
+    assert popsim.senses.network_input_names(trials, mass, channels) == {"target": 2, "error": 2}
+    network = popsim.networks.GRUNetwork(4, 3, 2, key=jax.random.key(0))
+    loop = popsim.SensorimotorLoop(network, mass, channels, dt=0.01)
+    states = popsim.evaluate(loop, task, key=jax.random.key(1)).states
+    before = jnp.concatenate(
+        [jnp.repeat(trials.init.position[:, None], 4, axis=1), states.cursor.position], axis=1
+    )
+    np.testing.assert_array_equal(states.feedback["error"], trials.inputs["target"] - before[:, :20])

@@ -43,6 +43,8 @@ def run_script(name, folder, *options):
         ("oja", [], 52, 20),
         ("hopfield", [], 14, 2),
         ("inertial_anisotropy", [], 24, 2),
+        ("flexible_feedback", ["--quick"], 17, 12),
+        ("oblique_noise", ["--quick"], 32, 12),
         ("fast_weights", [], 5, 16),
         ("policy_gradient_lqr", [], 12, 7),
         ("chaos", ["--quick"], 14, 5),

@@ -8,6 +8,7 @@ from scipy import integrate
 
 from references import deep_linear_learning as deep
 from references import hopfield, oja
+from references import oblique_noise as oblique
 from references import perturbation_learning as curves
 
 # Oja
@@ -125,3 +126,54 @@ def test_simulated_learning_has_the_expected_error(rule, relative_rate, sigma):
     if sigma > 0.1 and rule != "gradient descent":
         without = curves.expected_error(rule, relative_rate * optimum, SMALL, n_steps)
         assert expected[-1] > 1.5 * without[-1]
+
+
+# Oblique noise
+
+NOISY = oblique.Setting(leak=0.3, sigma=0.7, n_steps=12, n_skipped=4)
+
+
+def _output_variance(W, w):
+    """The mean over counted steps, by the covariance of all units."""
+    A = np.eye(len(w)) + NOISY.leak * (W - np.eye(len(w)))
+    covariance, variances = np.zeros_like(A), []
+    for _ in range(NOISY.n_steps):
+        covariance = A @ covariance @ A.T + 2 * NOISY.leak * NOISY.sigma**2 * np.eye(len(w))
+        variances.append(w @ covariance @ w)
+    return np.mean(variances[NOISY.n_skipped :])
+
+
+@pytest.mark.parametrize("y", [1.0, 2.2, 1 / NOISY.leak])
+def test_the_output_variance_of_noisy_networks_and_its_gradient(y):
+    """The gradient in all entries of W lies along the readout."""
+    w = np.random.default_rng(0).standard_normal(4)
+    along = np.outer(w, w) / (w @ w)
+    W = (1 - y) * along
+    assert _output_variance(W, w) == pytest.approx(w @ w * oblique.variance(y, NOISY))
+    gradient, step = np.zeros_like(W), 1e-5
+    for i, j in np.ndindex(W.shape):
+        change = np.zeros_like(W)
+        change[i, j] = step
+        gradient[i, j] = (_output_variance(W + change, w) - _output_variance(W - change, w)) / (2 * step)
+    np.testing.assert_allclose(gradient, -w @ w * oblique.variance_slope(y, NOISY) * along, atol=1e-8)
+
+
+def test_simulated_noisy_networks_have_the_output_variance():
+    """What is orthogonal to the readout, and not read out, changes nothing."""
+    rng = np.random.default_rng(1)
+    Q = np.linalg.qr(rng.standard_normal((5, 5)))[0]
+    W = Q @ np.diag([-1.2, 0.8, 0.5, -0.4, 0.0]) @ Q.T
+    outputs = oblique.simulated_outputs(W, 0.6 * Q[:, 0], NOISY, 20_000, seed=2)
+    squared = np.mean(outputs**2, axis=1)
+    error = squared.std(ddof=1) / len(squared) ** 0.5
+    assert error < 0.01 * squared.mean()
+    assert abs(squared.mean() - 0.6**2 * oblique.variance(2.2, NOISY)) < 3.5 * error
+
+
+def test_the_course_of_small_steps_is_that_of_continuous_time():
+    small = oblique.Setting(leak=0.02, sigma=0.5, n_steps=500, n_skipped=400)
+    expected, continuous = (
+        course(0.05, 1.5, small, 200) for course in (oblique.expected_course, oblique.continuous_course)
+    )
+    assert continuous[-1] > 2.5
+    np.testing.assert_allclose(expected, continuous, rtol=5e-3)

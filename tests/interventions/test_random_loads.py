@@ -1,9 +1,15 @@
+import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
+import pytest
 from motor_trials import WORKSPACE, assert_share, assert_uniform, many_trials, steps_from
 
+import popsim
 from popsim import tasks
 from popsim.distributions import Uniform
+from popsim.interventions import ConstantForce, FromTrial, schedule_intervention
+from popsim.trial import label_trial
 from popsim.windows import FromEvent
 
 
@@ -58,3 +64,40 @@ def test_a_vector_in_space_lies_in_the_plane_within_its_bounds(getkey):
     np.testing.assert_array_equal(low, [-2.0, -2.0, 0.0])
     np.testing.assert_array_equal(high, [2.0, 2.0, 0.0])
     assert np.all((drawn >= low) & (drawn <= high))
+
+
+def test_torques_stay_on_while_one_posture_is_held(getkey):
+    plan = tasks.random_torques(1.5, n_directions=8, window=FromEvent("pulse on"))
+    hold = tasks.PosturalHold(WORKSPACE, place=[0.02, 0.33])
+    trials = many_trials(tasks.WithInterventions(hold, [plan]), getkey())
+    np.testing.assert_array_equal(trials.init.position, np.broadcast_to(np.float32([0.02, 0.33]), (2000, 2)))
+    torque = trials.interventions["joint torque"]
+    np.testing.assert_array_equal(torque.active, steps_from(trials.timeline.events["pulse on"], 120))
+    np.testing.assert_allclose(np.linalg.norm(torque.parameters, axis=1), 1.5, rtol=1e-5)
+    assert hold.validation_trials().init.position.shape == (1, 2)
+
+
+def test_each_trial_has_a_load_of_its_own():
+    trials = tasks.CenterOutReaches(WORKSPACE, n_directions=4).validation_trials()
+    loads = np.float32([[1, 0], [0, 1], [-1, 0], [0, 2]])
+    own = FromTrial(lambda trial: trial.conditions["load"])
+    pushed = schedule_intervention(label_trial(trials, {"load": jnp.asarray(loads)}), "constant force", own)
+    np.testing.assert_array_equal(pushed.interventions["constant force"].parameters, loads)
+    loop = popsim.SensorimotorLoop(
+        popsim.networks.GRUNetwork(6, 3, 2, key=jax.random.key(0)),
+        popsim.plants.PointMass(),
+        {"vision": popsim.SensoryChannel(popsim.vision)},
+        interventions=(ConstantForce(),),
+        dt=0.01,
+    )
+    forces = popsim.evaluate(loop, tasks.CenterOutReaches(WORKSPACE), trials=pushed, key=jax.random.key(0))
+    np.testing.assert_array_equal(forces.states.external_force[:, 5], loads)
+    with pytest.raises(ValueError, match="parameters of constant force"):
+        schedule_intervention(trials, "constant force", FromTrial(lambda trial: jnp.full(2, jnp.nan)))
+    with pytest.raises(ValueError, match="`plant` must be moved by forces of the world"):
+        popsim.evaluate(
+            eqx.tree_at(lambda model: model.plant, loop, popsim.plants.VelocityCursor()),
+            tasks.CenterOutReaches(WORKSPACE),
+            trials=pushed,
+            key=jax.random.key(0),
+        )
