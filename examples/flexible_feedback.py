@@ -86,12 +86,18 @@ def build_loss(weight: float, effort_weight: float) -> popsim.Loss:
     return weight * (end + effort_weight * popsim.losses.Effort())
 
 
-def build_task(start: jax.Array, cue=1.0, push=REACH.push, weight=1.0, effort_weight=REACH.effort_weight):
+def build_task(
+    start: jax.Array,
+    cue: float | popsim.PerMember = 1.0,
+    push: float | popsim.PerMember = REACH.push,
+    *,
+    weight: float = 1.0,
+    effort_weight: float = REACH.effort_weight,
+) -> GoalReaches:
     """Reaches from a place, without the pushes, which are in the conditions."""
-    cue, push = (
-        value if isinstance(value, popsim.PerMember) else jnp.asarray(value) for value in (cue, push)
-    )
-    return GoalReaches(start, build_loss(weight, effort_weight), cue, push)
+    values = [value if isinstance(value, popsim.PerMember) else jnp.asarray(value) for value in (cue, push)]
+    loss = build_loss(weight, effort_weight)
+    return GoalReaches(start=start, loss=loss, cue=values[0], push=values[1])
 
 
 def with_pushes(task: GoalReaches) -> popsim.AbstractTask:

@@ -259,9 +259,9 @@ def external_load(
 
 
 def kinds_of_load(interventions: tuple[AbstractIntervention, ...], scheduled: Schedules) -> tuple[str, ...]:
-    """Return which of "forces", "torques" and "a mass" scheduled interventions put on a body."""
+    """Return the kinds of load on a body, of `check_feels_load`, that are scheduled."""
     loads = [load for load, _ in _scheduled_loads(interventions, scheduled)]
-    parts = {"forces": "on_hand", "torques": "on_coordinates", "a mass": "hand_mass"}
+    parts = {"force": "on_hand", "torque": "on_coordinates", "mass": "hand_mass"}
     return tuple(k for k, part in parts.items() if any(getattr(load, part) is not None for load in loads))
 
 

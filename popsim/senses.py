@@ -40,6 +40,9 @@ __all__ = [
 ]
 
 
+_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
 class SensoryChannel(eqx.Module):
     """A sense with a delay and noise.
 
@@ -83,7 +86,9 @@ class SensoryChannel(eqx.Module):
     @property
     def senses_inputs(self) -> bool:
         """Whether what is sensed depends on the inputs of the trial."""
-        return len(inspect.signature(self.sense).parameters) > 2
+        parameters = inspect.signature(self.sense).parameters.values()
+        needed = [each for each in parameters if each.default is each.empty and each.kind in _POSITIONAL]
+        return len(needed) > 2
 
     def features(
         self, state: LoopState, plant: AbstractPlant, inputs: PyTree[Array]

@@ -1,5 +1,6 @@
 """The loss of a task as a cost of single time steps, and as a quadratic one."""
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -11,10 +12,11 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float
 
 from popsim._shared.checks import check_instance
-from popsim.analysis.optimal_control.linear_systems import as_double, loop_state
+from popsim.analysis.optimal_control.linear_systems import as_double, check_one_body, loop_state
 from popsim.hand import HandState
-from popsim.loss import AbstractLossTerm, Loss
+from popsim.loss import AbstractLossTerm
 from popsim.model import AbstractModel
+from popsim.per_member import check_of_one_member
 from popsim.plants import AbstractPlant
 from popsim.schedules import LAST_BATCH
 from popsim.task import AbstractTask
@@ -22,7 +24,8 @@ from popsim.trial import Trial, TrialAtStep, check_trials
 
 __all__ = ["QuadraticCost", "quadratic_cost"]
 
-StepCost = Callable[[Trial, Array, Array, Array], Array]
+StepCost = Callable[[Trial, Array, Array, Array, Array], Array]
+N_POINTS, SCALES = 256, np.array([1e-3, 1e-2, 1e-1, 1.0])
 
 
 class QuadraticCost(eqx.Module):
@@ -30,20 +33,22 @@ class QuadraticCost(eqx.Module):
 
     - `weights`: W, symmetric.
     - `start`: x before the first step of each trial.
-    - `trials`: the trials.
+    - `trials`, `plant`: the trials, and the body.
     """
 
     weights: Float[np.ndarray, "trial time all all"]
     start: Float[np.ndarray, "trial state"]
     trials: Trial
+    plant: AbstractPlant
 
 
 def quadratic_cost(task: AbstractTask, plant: AbstractPlant, *, trials: Trial | None = None) -> QuadraticCost:
     """Return the loss of a task as a quadratic function of the state of a body and its commands.
 
-    A loss that is not, of this body, is refused by the name of its term: one that is a penalty on the
-    network, compares successive steps, or is a nonlinear function of the state, as the position of the hand
-    of an arm is of its joint angles. `iterative_lqr` takes the last.
+    A loss that is not quadratic for this body is refused by the name of its term: a penalty on the network, a
+    comparison of successive steps, or a nonlinear function of the state, as the position of an arm's hand is
+    of its joint angles. `iterative_lqr` takes the last. Whether a term is quadratic is tried at points that
+    are drawn within millimetres to metres (or the unit of the state) of the start.
 
     **Arguments:**
 
@@ -53,30 +58,10 @@ def quadratic_cost(task: AbstractTask, plant: AbstractPlant, *, trials: Trial | 
     """
     double, start, terms = step_costs(task, plant, trials)
     with jax.enable_x64(True):
-        n_state, n_commands = start.shape[1], plant.n_commands
         steps = jnp.arange(double.timeline.n_steps)
-        near = jax.random.normal(jax.random.key(0), (3, n_state + n_commands))
-
-        def expand(cost: StepCost, trial: Trial, start: Array, step: Array) -> tuple[Array, Array]:
-            """Return W, and by how much the cost differs from v' W v at points that are drawn."""
-
-            def of_vector(vector: Array) -> Array:
-                return cost(trial, step, vector[:n_state], vector[n_state:])
-
-            at = jnp.concatenate([start, jnp.zeros(n_commands)]) + near[0]
-            half = jax.hessian(of_vector)(at) / 2
-            slope = jax.grad(of_vector)(at) / 2 - half @ at
-            rest = of_vector(at) - at @ half @ at - 2 * slope @ at
-            weights = jnp.block([[half, slope[:, None]], [slope[None], rest[None, None]]])
-            points = jnp.append(at + near[1:], jnp.ones((len(near) - 1, 1)), axis=1)
-            expanded = jnp.einsum("pi,ij,pj->p", points, weights, points)
-            actual = jax.vmap(lambda point: of_vector(point[:-1]))(points)
-            size = jnp.abs(points) @ jnp.abs(weights) * jnp.abs(points)
-            return weights, jnp.max(jnp.abs(actual - expanded) - 1e-9 * jnp.sum(size, axis=1))
-
-        total = 0.0
+        total: Any = 0.0
         for name, cost in terms.items():
-            over_steps = jax.vmap(lambda *at, cost=cost: expand(cost, *at), (None, None, 0))
+            over_steps = jax.vmap(functools.partial(_expand, cost, plant.n_commands), (None, None, 0))
             weights, excess = jax.jit(jax.vmap(over_steps, (0, 0, None)))(double, start, steps)
             if not jnp.all(excess <= 0):
                 raise ValueError(
@@ -84,7 +69,29 @@ def quadratic_cost(task: AbstractTask, plant: AbstractPlant, *, trials: Trial | 
                     f"got the term {name!r}. See iterative_lqr."
                 )
             total = total + np.asarray(weights)
-    return QuadraticCost(np.asarray(total), np.asarray(start), double)
+        return QuadraticCost(total, np.asarray(start), double, as_double(plant))
+
+
+def _expand(cost: StepCost, n_commands: int, trial: Trial, start: Array, step: Array) -> tuple[Array, Array]:
+    """Return W, and by how much the cost differs from v' W v at points that are drawn, beyond rounding."""
+
+    def of_vector(vector: Array, noise: Array) -> Array:
+        return cost(trial, step, vector[: start.size], vector[start.size :], noise)
+
+    quiet = jnp.zeros(n_commands)
+    at = jnp.concatenate([start, quiet])
+    half = jax.hessian(of_vector)(at, quiet) / 2
+    slope = jax.grad(of_vector)(at, quiet) / 2 - half @ at
+    rest = of_vector(at, quiet) - at @ half @ at - 2 * slope @ at
+    weights = jnp.block([[half, slope[:, None]], [slope[None], rest[None, None]]])
+    drawn = SCALES[:, None, None] * jax.random.normal(jax.random.key(0), (SCALES.size, N_POINTS, at.size))
+    points = at + drawn.reshape(-1, at.size)
+    actual, by_noise = jax.vmap(jax.value_and_grad(of_vector, 1), (0, None))(points, quiet)
+    points = jnp.append(points, jnp.ones((len(points), 1)), axis=1)
+    expanded = jnp.einsum("pi,ij,pj->p", points, weights, points)
+    size = jnp.sum(jnp.abs(points) @ jnp.abs(weights) * jnp.abs(points), axis=1)
+    # Nothing may depend on the noise of commands, which commands of the optimum do not have.
+    return weights, jnp.max(jnp.abs(actual - expanded) - 1e-9 * size) + jnp.max(jnp.abs(by_noise))
 
 
 def step_costs(
@@ -93,22 +100,27 @@ def step_costs(
     """Return the trials in double precision, the state of the body before each, and the costs of a step.
 
     The costs are the weighted terms of the loss, by name: functions of a trial, the number of a step, the
-    state of the body after it, as a vector, and its command.
+    state of the body after it, as a vector, its command, and the noise on it.
     """
     check_instance("task", task, AbstractTask, "a task such as CenterOutReaches")
-    loss = task.loss
-    assert isinstance(loss, Loss)
+    check_one_body(plant)
+    check_of_one_member("task", task)
     given = task.validation_trials() if trials is None else trials
     check_trials("trials", given)
     for name in ("interventions", "environment", "session"):
         if getattr(given, name):
             raise ValueError(f"`trials` must have no {name}, got {getattr(given, name)!r}.")
-    check_instance("trials.init", given.init, HandState, "a HandState, as of reaches")
+    check_instance("trials.init", given.init, HandState, "a HandState, as that of reaches")
     with jax.enable_x64(True):
-        double, plant, loss = as_double((given, plant, loss.at_batch(LAST_BATCH)))
+        double, plant, loss = as_double((given, plant, task.loss.at_batch(LAST_BATCH)))
         restore = ravel_pytree(plant.rest_state(double.init.position[0]))[1]
         start = jax.vmap(lambda position: ravel_pytree(plant.rest_state(position))[0])(double.init.position)
         costs = {term.name: _step_cost(term, loss.weights[term.name], plant, restore) for term in loss.terms}
+        first = jax.tree.map(lambda leaf: leaf[0], double)
+        for (
+            cost
+        ) in costs.values():  # what is not of one step, or of no body, is refused before it is compiled
+            jax.eval_shape(cost, first, jnp.array(0), start[0], *jnp.zeros((2, plant.n_commands)))
     return double, start, costs
 
 
@@ -127,21 +139,18 @@ class _Body(AbstractModel):
 def _step_cost(
     term: AbstractLossTerm, weight: Any, plant: AbstractPlant, restore: Callable[[Array], Any]
 ) -> StepCost:
-    def cost(trial: Trial, step: Array, state: Array, command: Array) -> Array:
-        after = loop_state(plant, restore(state), command)
+    def cost(trial: Trial, step: Array, state: Array, command: Array, noise: Array) -> Array:
+        after = loop_state(plant, restore(state), command, noise)
+        refused = (
+            "`task.loss` must be a sum over time steps of costs of the body and its command, got the term "
+            f"{term.name!r}"
+        )
         try:
             value: Any = term.step_cost(after, TrialAtStep(trial, step), _Body(plant))
         except Exception as error:
-            raise _not_of_body(term) from error
+            raise ValueError(f"{refused}: {error}") from error
         if value is None:
-            raise _not_of_body(term)
+            raise ValueError(f"{refused}.")
         return weight * value
 
     return cost
-
-
-def _not_of_body(term: AbstractLossTerm) -> ValueError:
-    return ValueError(
-        "`task.loss` must be a sum over time steps of costs of the body and its command, got the term "
-        f"{term.name!r}."
-    )

@@ -1,6 +1,6 @@
 """The iterative linear-quadratic regulator, for bodies that are not linear."""
 
-from collections.abc import Callable
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -18,9 +18,10 @@ from popsim.trial import Trial
 
 __all__ = ["LocalOptimum", "iterative_lqr"]
 
-STEP_LENGTHS = 0.5 ** np.arange(8)
-LEAST_DAMPING, FIRST_DAMPING, MOST_DAMPING = 1e-12, 1e-6, 1e6  # relative to the mean curvature
+STEP_LENGTHS = 0.5 ** np.arange(10)
+FIRST_DAMPING, LEAST_DAMPING, MOST_DAMPING = 1e-6, 1e-9, 1e9  # relative to the curvature at the start
 WEAK_DAMPING = 1.0  # at most this where a search has converged: a strongly damped step is always small
+N_SWEEPS = 30  # over the commands, for the best ones within their limits
 
 
 class LocalOptimum(eqx.Module):
@@ -29,8 +30,10 @@ class LocalOptimum(eqx.Module):
     - `costs`: of each trial.
     - `bodies`: the state of the body after each step.
     - `commands`: u of each step.
-    - `control_gains`: L, how u should answer to a small deviation of the body from its path, -L (x - x*).
-    - `converged`: whether a further step would change the cost by less than the tolerance.
+    - `control_gains`: L of the linear-quadratic problem about the path, -L (x - x*): zero for commands at
+        their limits.
+    - `converged`: whether the step that was tried last would have changed the cost by less than the
+        tolerance.
     - `history`: the cost after each iteration, from the first commands.
     """
 
@@ -42,76 +45,16 @@ class LocalOptimum(eqx.Module):
     history: Float[np.ndarray, "iteration trial"]
 
 
-class _Search(eqx.Module):
-    """Where the search in a trial is: v of each step, what it brings, and how the next step is damped."""
+class _Search(NamedTuple):
+    """Where the search in a trial is; the damping is relative to `curvature`, that of the first iteration."""
 
-    drives: Float[Array, "time command"]
-    states: Float[Array, "time state"]
-    cost: Float[Array, ""]
-    damping: Float[Array, ""]
-    gains: Float[Array, "time command state"]
-    is_done: Bool[Array, ""]
-
-
-class _Problem(eqx.Module):
-    """A trial, or trials; the state before it; what a time step does to the state, and to the cost."""
-
-    trial: Trial
-    start: Float[Array, "*trial state"]
-    move: Callable[[Array, Array], Array] = eqx.field(static=True)
-    cost: Callable[[Trial, Array, Array], Array] = eqx.field(static=True)
-
-    def costs(self, states: Array, drives: Array) -> Float[Array, " time"]:
-        """Return the cost of each step."""
-        both = jnp.concatenate([states, drives], axis=1)
-        return jax.vmap(self.cost, (None, 0, 0))(self.trial, jnp.arange(len(both)), both)
-
-    def begin(self, drives: Float[Array, "time command"]) -> _Search:
-        """Return the search before the first iteration."""
-
-        def advance(state: Array, drive: Array) -> tuple[Array, Array]:
-            after = self.move(state, drive)
-            return after, after
-
-        _, states = jax.lax.scan(advance, self.start, drives)
-        gains = jnp.zeros((*drives.shape, self.start.size))
-        cost = jnp.sum(self.costs(states, drives))
-        return _Search(drives, states, cost, jnp.asarray(FIRST_DAMPING), gains, jnp.asarray(False))
-
-    def improve(self, search: _Search, tolerance: float) -> _Search:
-        """Return the search after an iteration."""
-        both = jnp.concatenate([search.states, search.drives], axis=1)
-        steps = jnp.arange(len(both))
-        A, B = jax.vmap(jax.jacfwd(self.move, (0, 1)))(self._before(search), search.drives)
-        slopes = jax.vmap(jax.grad(self.cost, 2), (None, 0, 0))(self.trial, steps, both)
-        curvatures = _convex(jax.vmap(jax.hessian(self.cost, 2), (None, 0, 0))(self.trial, steps, both))
-        change, gains, decrease = _solve(A, B, slopes, curvatures, search.damping)
-        search = eqx.tree_at(lambda s: s.gains, search, gains)
-        drives, states, costs = jax.vmap(lambda length: self._follow(search, length * change))(STEP_LENGTHS)
-        best = jnp.argmin(jnp.where(jnp.isfinite(costs), costs, jnp.inf))
-        is_small = (decrease <= tolerance * search.cost) & (search.damping <= WEAK_DAMPING)
-        is_done = search.is_done | is_small
-        better = _Search(drives[best], states[best], costs[best], search.damping / 10, gains, is_done)
-        worse = eqx.tree_at(lambda s: (s.damping, s.is_done), search, (search.damping * 10, is_done))
-        chosen = jax.tree.map(lambda a, b: jnp.where(costs[best] < search.cost, a, b), better, worse)
-        damping = jnp.clip(chosen.damping, LEAST_DAMPING, MOST_DAMPING)
-        return eqx.tree_at(lambda s: s.damping, chosen, damping)
-
-    def _before(self, search: _Search) -> Float[Array, "time state"]:
-        return jnp.concatenate([self.start[None], search.states[:-1]])
-
-    def _follow(self, search: _Search, change: Float[Array, "time command"]) -> tuple[Array, Array, Array]:
-        """Return drives, states and cost, where each drive changes by -change - L (x - x*)."""
-
-        def advance(state: Array, at: tuple[Array, ...]) -> tuple[Array, tuple[Array, Array]]:
-            drive, shift, gain, planned = at
-            drive = drive - shift - gain @ (state - planned)
-            after = self.move(state, drive)
-            return after, (drive, after)
-
-        at = search.drives, change, search.gains, self._before(search)
-        _, (drives, states) = jax.lax.scan(advance, self.start, at)
-        return drives, states, jnp.sum(self.costs(states, drives))
+    commands: Array
+    states: Array
+    cost: Array
+    gains: Array
+    damping: Array
+    curvature: Array
+    converged: Array
 
 
 def iterative_lqr(
@@ -119,62 +62,104 @@ def iterative_lqr(
     task: AbstractTask,
     *,
     trials: Trial | None = None,
-    output_fn: Callable[[Array], Array] = lambda drives: drives,
-    output_bias: float = 0.0,
-    n_iterations: int = 500,
+    limits: tuple[float, float] = (-np.inf, np.inf),
+    first_command: float = 0.0,
+    n_iterations: int = 300,
     tolerance: float = 1e-9,
 ) -> LocalOptimum:
     """Search for the commands of lowest cost of a body that need not be linear, such as an arm with muscles.
 
-    Each iteration solves a linear-quadratic problem about the present path, damped, and takes the best of
-    steps of several lengths along its solution (Li & Todorov 2004, ICINCO 222-229; here with the cost of a
-    step made convex). The optimum is a local one, of one trial without noise, whose commands are planned in
-    advance: it is no lower bound of costs.
+    Each iteration solves a linear-quadratic problem about the present path, damped and with the commands
+    within their limits, and takes the best of steps of several lengths along its solution (Tassa, Mansard &
+    Todorov 2014, ICRA 1168-1175, without second derivatives of the body, and with the cost of a step made
+    convex). The optimum is a local one, of one trial without noise, whose commands are planned in advance: it
+    is not a lower bound on costs.
 
     **Arguments:**
 
     - `plant`: the body.
-    - `task`: the task; its loss must be a sum over time steps.
+    - `task`: the task; its loss must be a sum over time steps, and cost every command.
     - `trials`: as for `quadratic_cost`.
-    - `output_fn`: limits commands, u = f(v), as that of a network does: `jax.nn.sigmoid` for muscles.
-    - `output_bias`: v before the first iteration.
+    - `limits`: the lowest and the highest command: `(0.0, 1.0)` for muscles.
+    - `first_command`: every command before the first iteration.
     - `n_iterations`: the most iterations.
     - `tolerance`: the search ends where the next step would lower the cost by less than this fraction.
     """
     check_positive_int("n_iterations", n_iterations)
     check_positive("tolerance", tolerance)
+    if not limits[0] <= first_command <= limits[1] or limits[0] == limits[1]:
+        raise ValueError(f"`first_command` must be within `limits`, {limits}, got {first_command}.")
     trials, starts, terms = step_costs(task, plant, trials)
     with jax.enable_x64(True):
         plant = as_double(plant)
         restore = ravel_pytree(plant.rest_state(trials.init.position[0]))[1]
-        step = step_function(plant, restore, trials.timeline.dt)
-
-        def move(state: Array, drive: Array) -> Array:
-            return step(state, output_fn(drive))
+        move = step_function(plant, restore, trials.timeline.dt)
+        n_steps, n_state, n_commands = trials.timeline.n_steps, starts.shape[1], plant.n_commands
+        steps = jnp.arange(n_steps)
 
         def cost(trial: Trial, index: Array, both: Array) -> Array:
-            state, command = both[: starts.shape[1]], output_fn(both[starts.shape[1] :])
-            return sum((term(trial, index, state, command) for term in terms.values()), jnp.zeros(()))
+            at = trial, index, both[:n_state], both[n_state:], jnp.zeros(n_commands)
+            return sum((term(*at) for term in terms.values()), jnp.zeros(()))
 
-        problem = _Problem(trials, starts, move, cost)
-        drives = jnp.full((trials.timeline.n_steps, plant.n_commands), output_bias, float)
-        improve = jax.jit(jax.vmap(lambda problem, search: problem.improve(search, tolerance)))
-        search = jax.jit(jax.vmap(lambda problem: problem.begin(drives)))(problem)
+        def follow(trial: Trial, start: Array, search: _Search, change: Array) -> tuple[Array, Array, Array]:
+            """Return commands, states and cost, where commands change by `change` - L (x - x*)."""
+
+            def advance(state: Array, at: tuple[Array, ...]) -> tuple[Array, tuple[Array, Array]]:
+                command, more, gain, planned = at
+                command = jnp.clip(command + more - gain @ (state - planned), *limits)
+                after = move(state, command)
+                return after, (command, after)
+
+            at = search.commands, change, search.gains, jnp.concatenate([start[None], search.states[:-1]])
+            _, (commands, states) = jax.lax.scan(advance, start, at)
+            both = jnp.concatenate([states, commands], axis=1)
+            return commands, states, jnp.sum(jax.vmap(cost, (None, 0, 0))(trial, steps, both))
+
+        def begin(trial: Trial, start: Array) -> _Search:
+            commands = jnp.full((n_steps, n_commands), first_command, float)
+            gains, still = jnp.zeros((n_steps, n_commands, n_state)), jnp.tile(start, (n_steps, 1))
+            damping, curvature = jnp.asarray(FIRST_DAMPING), jnp.zeros(())
+            search = _Search(commands, still, curvature, gains, damping, curvature, jnp.asarray(False))
+            _, states, first = follow(trial, start, search, jnp.zeros_like(commands))
+            return search._replace(states=states, cost=first)
+
+        def improve(trial: Trial, start: Array, search: _Search) -> _Search:
+            before = jnp.concatenate([start[None], search.states[:-1]])
+            both = jnp.concatenate([search.states, search.commands], axis=1)
+            A, B = jax.vmap(jax.jacfwd(move, (0, 1)))(before, search.commands)
+            slopes = jax.vmap(jax.grad(cost, 2), (None, 0, 0))(trial, steps, both)
+            curved = _convex(jax.vmap(jax.hessian(cost, 2), (None, 0, 0))(trial, steps, both))
+            change, gains, decrease, curvature = _solve(A, B, slopes, curved, search, limits)
+            search = search._replace(curvature=jnp.where(search.curvature > 0, search.curvature, curvature))
+            is_solved = jnp.all(jnp.isfinite(change)) & jnp.all(jnp.isfinite(gains))
+            solved = search._replace(gains=jnp.where(is_solved, gains, search.gains))
+            commands, states, costs = jax.vmap(
+                lambda length: follow(trial, start, solved, length * jnp.where(is_solved, change, 0.0))
+            )(STEP_LENGTHS)
+            best = jnp.argmin(jnp.where(jnp.isfinite(costs), costs, jnp.inf))
+            is_small = is_solved & (decrease <= tolerance * search.cost) & (search.damping <= WEAK_DAMPING)
+            solved = solved._replace(converged=search.converged | is_small)
+            lower, higher = (jnp.clip(search.damping * by, LEAST_DAMPING, MOST_DAMPING) for by in (0.1, 10.0))
+            better = solved._replace(
+                commands=commands[best], states=states[best], cost=costs[best], damping=lower
+            )
+            is_better = is_solved & (costs[best] < search.cost)
+            worse = solved._replace(damping=higher)
+            return jax.tree.map(lambda a, b: jnp.where(is_better, a, b), better, worse)
+
+        improve_all = jax.jit(jax.vmap(improve))
+        search = jax.jit(jax.vmap(begin))(trials, starts)
         history = [search.cost]
-        while len(history) <= n_iterations and not _has_ended(search):
-            search = improve(problem, search)
+        while len(history) <= n_iterations:
+            if jnp.all(search.converged | (search.damping >= MOST_DAMPING)):
+                break
+            search = improve_all(trials, starts, search)
+            if not jnp.all(search.curvature > 0):
+                raise ValueError("`task.loss` must cost every command, as with + 1e-5 * Effort(), got none.")
             history.append(search.cost)
-        converged, weak = search.is_done, jnp.full_like(search.damping, LEAST_DAMPING)
-        gains = improve(problem, eqx.tree_at(lambda s: s.damping, search, weak)).gains
-        commands = output_fn(search.drives)
-        slopes = jax.vmap(jax.vmap(jax.jacfwd(output_fn)))(search.drives)
         bodies = jax.vmap(jax.vmap(restore))(search.states)
-        found = search.cost, bodies, commands, slopes @ gains, converged, jnp.stack(history)
+        found = search.cost, bodies, search.commands, search.gains, search.converged, jnp.stack(history)
         return LocalOptimum(*jax.device_get(found))
-
-
-def _has_ended(search: _Search) -> bool:
-    return bool(jnp.all(search.is_done | (search.damping >= MOST_DAMPING)))
 
 
 def _convex(matrices: Float[Array, "time all all"]) -> Float[Array, "time all all"]:
@@ -184,23 +169,43 @@ def _convex(matrices: Float[Array, "time all all"]) -> Float[Array, "time all al
 
 
 def _solve(
-    A: Array, B: Array, slopes: Array, curvatures: Array, damping: Array
-) -> tuple[Float[Array, "time command"], Float[Array, "time command state"], Float[Array, ""]]:
-    """Return the change of commands, their gains, and the decrease of cost that the expansion predicts."""
-    n = A.shape[1]
+    A: Array, B: Array, slopes: Array, curved: Array, search: _Search, limits: tuple[float, float]
+) -> tuple[Array, Array, Array, Array]:
+    """Return the change of commands, their gains, the decrease of cost that is predicted, and the curvature.
 
-    def back(to_go: tuple[Array, Array], at: tuple) -> tuple:
-        (S, s), (A, B, slope, curvature) = to_go, at
-        both = jnp.block([[A, B], [jnp.zeros_like(B.T), jnp.eye(B.shape[1])]])
-        Q = both.T @ (curvature.at[:n, :n].add(S)) @ both
+    The curvature is the least, over commands and times, of a step by itself.
+    """
+    n, m = A.shape[1], B.shape[2]
+
+    def back(to_go: tuple[Array, Array], at: tuple[Array, ...]) -> tuple:
+        (S, s), (A, B, slope, curvature, command) = to_go, at
+        both = jnp.block([[A, B], [jnp.zeros((m, n)), jnp.eye(m)]])
+        Q = both.T @ curvature.at[:n, :n].add(S) @ both
         q = both.T @ slope.at[:n].add(s)
-        curvature = jnp.trace(Q[n:, n:]) / B.shape[1]
-        damped = Q[n:, n:] + damping * curvature * jnp.eye(B.shape[1])
-        L, change = jnp.linalg.solve(damped, Q[n:, :n]), jnp.linalg.solve(damped, q[n:])
+        damped = Q[n:, n:] + search.damping * search.curvature * jnp.eye(m)
+        low, high = limits[0] - command, limits[1] - command
+        change = _least_within(damped, q[n:], low, high)
+        is_free = (change > low) & (change < high)
+        free = jnp.where(is_free[:, None] & is_free, damped, jnp.eye(m))
+        L = jnp.linalg.solve(free, jnp.where(is_free[:, None], Q[n:, :n], 0.0))
         S = Q[:n, :n] + L.T @ Q[n:, n:] @ L - L.T @ Q[n:, :n] - Q[n:, :n].T @ L
-        s = q[:n] + L.T @ (Q[n:, n:] @ change - q[n:]) - Q[n:, :n].T @ change
-        return ((S + S.T) / 2, s), (change, L, jnp.sum(change * q[n:]) / 2)
+        s = q[:n] - L.T @ (Q[n:, n:] @ change + q[n:]) + Q[n:, :n].T @ change
+        decrease = -jnp.dot(change, q[n:]) - change @ Q[n:, n:] @ change / 2
+        return ((S + S.T) / 2, s), (change, L, decrease, jnp.min(jnp.diag(curvature)[n:]))
 
     nothing = jnp.zeros((n, n)), jnp.zeros(n)
-    _, (change, gains, decrease) = jax.lax.scan(back, nothing, (A, B, slopes, curvatures), reverse=True)
-    return change, gains, jnp.sum(decrease)
+    steps = A, B, slopes, curved, search.commands
+    _, (change, gains, decrease, curvature) = jax.lax.scan(back, nothing, steps, reverse=True)
+    return change, gains, jnp.sum(decrease), jnp.min(curvature)
+
+
+def _least_within(Q: Array, q: Array, low: Array, high: Array) -> Float[Array, " command"]:
+    """Return the x of least x' Q x / 2 + q' x between limits, one command after the other."""
+    free = jnp.clip(-jnp.linalg.solve(Q, q), low, high)
+
+    def descend(index: Array, x: Array) -> Array:
+        i = index % len(q)
+        best = x[i] - (Q[i] @ x + q[i]) / Q[i, i]
+        return x.at[i].set(jnp.clip(best, low[i], high[i]))
+
+    return jax.lax.fori_loop(0, N_SWEEPS * len(q), descend, free)

@@ -11,18 +11,18 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, PyTree
 
-from popsim._shared.checks import check_time_step, n_steps_in
+from popsim._shared.argument_shapes import check_one_or_each
+from popsim._shared.checks import check_instance, check_time_step, n_steps_in
 from popsim.hand import Load
 from popsim.networks import NetworkState
-from popsim.noise import GaussianNoise, NoNoise
+from popsim.noise import AbstractNoise, GaussianNoise, MotorNoise, NoNoise
 from popsim.plants import AbstractPlant, advance
-from popsim.senses import SensoryChannel
+from popsim.senses import SensoryChannel, channels_by_name
 from popsim.states import LoopState
 
 __all__ = ["LinearSystem", "linear_system"]
 
 Vector = Float[Array, " state"]
-Matrix = Float[np.ndarray, "rows columns"]
 
 
 class LinearSystem(eqx.Module):
@@ -58,6 +58,7 @@ def linear_system(
     - `dt`: the time step, in seconds.
     """
     check_time_step(dt)
+    check_one_body(plant)
     with jax.enable_x64(True):
         plant, state = as_double((plant, state))
         at, restore = ravel_pytree(state)
@@ -86,16 +87,16 @@ def step_function(plant: AbstractPlant, restore: Callable[[Vector], Any], dt: fl
     return step
 
 
-def loop_state(plant: AbstractPlant, body: PyTree[Array], command: Array) -> LoopState:
-    """Return the state of a loop whose network is not known: a body, and the command that moved it."""
+def loop_state(plant: AbstractPlant, body: PyTree[Array], command: Array, noise: Any = 0.0) -> LoopState:
+    """Return the state of a loop whose network is not known: a body, the command that moved it, its noise."""
     at_rest = LoopState.at_rest(body, plant.hand(body), NetworkState(None, command))
-    return dataclasses.replace(at_rest, command=command)
+    return dataclasses.replace(at_rest, command=command + noise)
 
 
-class Senses(eqx.Module):
-    """A body with what its senses will deliver: z' = A z + B u, y = H z, of z = (x, 1, features on the way).
+class DelayedSystem(eqx.Module):
+    """A body with what its senses will deliver: z' = A z + B u, y = H z, z = (x, 1, features in transit).
 
-    Features wait in z in the order of channels, the youngest first. `noise` holds the variances of y.
+    Delayed features wait in z in the order of channels, the youngest first. `noise` holds the variances of y.
     """
 
     A: Float[np.ndarray, "all all"]
@@ -104,31 +105,16 @@ class Senses(eqx.Module):
     noise: Float[np.ndarray, " feature"]
 
 
-def add_senses(system: LinearSystem, channels: Mapping[str, SensoryChannel]) -> Senses:
+def add_senses(system: LinearSystem, channels: Mapping[str, SensoryChannel]) -> DelayedSystem:
     """Return a linear system with its channels, linear about the operating point, and sorted by name."""
+    channels = channels_by_name(channels)
     n, m = system.B.shape
-    with jax.enable_x64(True):
-        at, restore = ravel_pytree(system.state)
-
-        def sense(name: str) -> tuple[Matrix, Matrix]:
-            channel = channels[name]
-            if channel.senses_inputs:
-                raise ValueError(
-                    f"`channels[{name!r}]` must sense the body, got {channel.sense}, which takes inputs."
-                )
-
-            def features(state: Vector) -> Array:
-                return channel.sense(loop_state(system.plant, restore(state), system.command), system.plant)
-
-            slope, value = jax.jacfwd(features)(at), features(at)
-            return np.asarray(slope), np.asarray(value - slope @ at)[:, None]
-
-        sensed = {name: np.hstack(sense(name)) for name in sorted(channels)}
+    sensed = {name: _linear_sense(system, name, channels[name]) for name in sorted(channels)}
     n_back = {name: _delay_steps(name, channels[name], system.dt) for name in sensed}
     n_all = n + 1 + sum(n_back[name] * len(rows) for name, rows in sensed.items())
     A, B = np.zeros((n_all, n_all)), np.zeros((n_all, m))
     A[:n, :n], A[:n, n], A[n, n], B[:n] = system.A, system.c, 1.0, system.B
-    delivered, variances, start = [], [], n + 1
+    delivered, variances, start = [np.zeros((0, n_all))], [np.zeros(0)], n + 1
     for name, rows in sensed.items():
         now, n_features = np.pad(rows, ((0, 0), (0, n_all - n - 1))), len(rows)
         for _ in range(n_back[name]):
@@ -136,8 +122,29 @@ def add_senses(system: LinearSystem, channels: Mapping[str, SensoryChannel]) -> 
             now = np.eye(n_features, n_all, k=start)
             start += n_features
         delivered.append(now)
-        variances.append(_variances(name, channels[name], n_features))
-    return Senses(A, B, np.vstack(delivered), np.concatenate(variances))
+        variances.append(_variances(f"channels[{name!r}].noise", channels[name].noise, n_features)[0])
+    return DelayedSystem(A, B, np.vstack(delivered), np.concatenate(variances))
+
+
+def _linear_sense(
+    system: LinearSystem, name: str, channel: SensoryChannel
+) -> Float[np.ndarray, "feature state_and_1"]:
+    """Return the features of a channel as a function of the state and 1."""
+    if channel.senses_inputs:
+        raise ValueError(
+            f"`channels[{name!r}]` must sense the body, got {channel.sense}, which takes inputs."
+        )
+    with jax.enable_x64(True):
+        at, restore = ravel_pytree(system.state)
+
+        def features(state: Vector, command: Array) -> Array:
+            return channel.sense(loop_state(system.plant, restore(state), command), system.plant)
+
+        slope, by_command = jax.jacfwd(features, (0, 1))(at, system.command)
+        if np.any(by_command):
+            raise ValueError(f"`channels[{name!r}]` must sense the state of the body, got one of commands.")
+        value = features(at, system.command)
+        return np.hstack([np.asarray(slope), np.asarray(value - slope @ at)[:, None]])
 
 
 def _delay_steps(name: str, channel: SensoryChannel, dt: float) -> int:
@@ -145,10 +152,26 @@ def _delay_steps(name: str, channel: SensoryChannel, dt: float) -> int:
     return n_steps_in(f"channels[{name!r}].delay", delay, dt)
 
 
-def _variances(name: str, channel: SensoryChannel, n_features: int) -> Float[np.ndarray, " feature"]:
-    if type(channel.noise) not in (NoNoise, GaussianNoise):
+def motor_variances(noise: AbstractNoise | None, n_commands: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the variance of each command: its constant part, and its factor of the command squared."""
+    return _variances("motor_noise", NoNoise() if noise is None else noise, n_commands, MotorNoise)
+
+
+def _variances(name: str, noise: AbstractNoise, n: int, *more: type) -> tuple[np.ndarray, np.ndarray]:
+    if type(noise) not in (NoNoise, GaussianNoise, *more):
+        known = ", ".join(kind.__name__ for kind in (NoNoise, GaussianNoise, *more))
+        raise ValueError(f"`{name}` must be one of {known}, got {noise!r}.")
+    stds = [getattr(noise, "std", getattr(noise, "constant", 0.0)), getattr(noise, "signal_dependent", 0.0)]
+    for std in stds:
+        check_one_or_each(name, std, n if isinstance(noise, GaussianNoise) else None)
+    constant, dependent = (np.broadcast_to(np.asarray(std, float) ** 2, n) for std in stds)
+    return constant, dependent
+
+
+def check_one_body(plant: AbstractPlant) -> None:
+    """Raise `ValueError` if a plant is that of an ensemble."""
+    check_instance("plant", plant, AbstractPlant, "a body such as PointMass()")
+    if plant.workspace.low.ndim != 1:
         raise ValueError(
-            f"`channels[{name!r}].noise` must be NoNoise or GaussianNoise, got {channel.noise!r}."
+            "`plant` must be one body, such as popsim.member(ensemble, 0).plant, got that of an ensemble."
         )
-    std = channel.noise.std if isinstance(channel.noise, GaussianNoise) else 0.0
-    return np.broadcast_to(np.asarray(std, float) ** 2, n_features)

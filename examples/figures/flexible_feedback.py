@@ -62,7 +62,7 @@ def draw_deviations(
 ) -> None:
     """How far from the middle reaches end, over the time of the push, and the same of the optimum."""
     times = MM * reach.dt * np.array(reach.push_steps)
-    for width, (name, color) in enumerate(COLORS.items()):
+    for width, color in enumerate(COLORS.values()):
         for source, style in (
             (paths, {"color": color, "lw": 0.8, "marker": "o", "ms": 2.4}),
             (optimal, OPTIMAL),

@@ -77,6 +77,10 @@ def schedule_intervention(trials: Trial, name: str, parameters: Any, active: Arr
         )
 
     def in_each(leaf: Any) -> PyTree[Array]:
+        if is_per_member(leaf) or (_is_rule(leaf) and not isinstance(leaf, FromTrial)):
+            raise ValueError(
+                f"parameters of {name} must be numbers or a FromTrial, got {leaf!r}: see InterventionPlan."
+            )
         values = jax.vmap(leaf.function)(trials) if isinstance(leaf, FromTrial) else leaf
         for value in jax.tree.leaves(values):
             checks.check_finite(f"parameters of {name}", value)

@@ -146,7 +146,7 @@ class SensorimotorLoop(AbstractModel):
             interaction = start_interaction(trial.environment, action, value, key=key)
             state = dataclasses.replace(state, interaction=interaction)
         state = self._with_senses_at_rest(state, trial)
-        if "torques" in kinds_of_load(self.interventions, trial.interventions):
+        if "torque" in kinds_of_load(self.interventions, trial.interventions):
             no_torque = jnp.zeros_like(self.plant.coordinates(state.plant)[0])
             state = dataclasses.replace(state, external_torque=no_torque)
         return prepare(self.interventions, trial.interventions, state, model=self)

@@ -2,7 +2,7 @@
 
 import abc
 from collections.abc import Callable
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import diffrax
 import equinox as eqx
@@ -298,15 +298,19 @@ class AbstractSkeleton(AbstractPlant):
         return jnp.concatenate(self.coordinates(state))
 
 
-def check_feels_load(plant: AbstractPlant, kind: str) -> None:
-    """Raise `ValueError` unless loads of a kind, "forces", "torques" or "a mass", act on `plant`."""
-    if kind == "forces" and (isinstance(plant, AbstractSkeleton) or hasattr(plant, "skeleton")):
+LoadKind = Literal["force", "torque", "mass"]
+
+
+def check_feels_load(plant: AbstractPlant, kind: LoadKind) -> None:
+    """Raise `ValueError` unless loads of a kind act on `plant`."""
+    if kind == "force" and (isinstance(plant, AbstractSkeleton) or hasattr(plant, "skeleton")):
         return  # its dynamics contain it
     answer = concrete_value(_FELT[kind], plant)
     if answer is not None and not answer:
+        what = {"force": "a force on the hand", "torque": "forces on coordinates, such as torques"}
         raise ValueError(
-            f"`plant` must be moved by {kind} of the world: an AbstractSkeleton that forces accelerate, "
-            f"or muscles on one; got {type(plant).__name__}."
+            f"`plant` must be changed by {what.get(kind, 'a mass in the hand')}, as is an AbstractSkeleton "
+            f"that forces accelerate, or muscles on one; got {type(plant).__name__}."
         )
 
 
@@ -331,18 +335,27 @@ def _carries_mass(plant: AbstractPlant) -> Bool[Array, ""]:
     return jnp.any(freely != laden)
 
 
-def _feels(load: Load) -> Callable[[AbstractPlant], Bool[Array, ""]]:
-    """Return a function that compares derivatives at rest with and without a load."""
+def _feels(load_of: Callable[[Array], Load]) -> Callable[[AbstractPlant], Bool[Array, ""]]:
+    """Return a function that compares derivatives at rest with and without loads along each axis."""
 
     def feels(plant: AbstractPlant) -> Bool[Array, ""]:
-        freely, under = (jax.tree.leaves(_at_rest(plant, each)[1]) for each in (Load(), load))
-        return jnp.any(jnp.stack([jnp.any(a != b) for a, b in zip(freely, under, strict=True)]))
+        def changes(axis: Array) -> Bool[Array, ""]:
+            freely, under = (jax.tree.leaves(_at_rest(plant, each)[1]) for each in (Load(), load_of(axis)))
+            return jnp.any(jnp.stack([jnp.any(a != b) for a, b in zip(freely, under, strict=True)]))
+
+        body = plant.rest_state(plant.workspace.center)
+        n_axes = max(plant.coordinates(body)[0].size, plant.workspace.center.size)
+        return jnp.any(jax.vmap(changes)(jnp.arange(n_axes)))
 
     return jit(feels)
 
 
+def _along(axis: Array, like: Array) -> Array:
+    return (jnp.arange(like.size) == axis).astype(like.dtype)
+
+
 _FELT = {
-    "forces": _feels(Load(lambda hand: jnp.ones_like(hand.position))),
-    "torques": _feels(Load(on_coordinates=lambda coordinates, velocities: jnp.ones_like(coordinates))),
-    "a mass": _carries_mass,
+    "force": _feels(lambda axis: Load(lambda hand: _along(axis, hand.position))),
+    "torque": _feels(lambda axis: Load(on_coordinates=lambda angles, speeds: _along(axis, angles))),
+    "mass": _carries_mass,
 }

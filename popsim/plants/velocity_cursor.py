@@ -18,7 +18,8 @@ class VelocityCursor(AbstractPlant):
     """A cursor that moves with the velocity that is commanded, dx/dt = u: the body of a decoder.
 
     The network's readout is the decoder of a brain-computer interface (Sadtler et al. 2014, Nature
-    512:423-426, abstract); leave it out of what is trained. The cursor has no mass: forces are refused.
+    512:423-426, abstract); leave it out of what is trained. The cursor has no mass: trials that schedule a
+    load are refused.
 
     **Arguments:**
 

@@ -249,7 +249,8 @@ def random_torques(
     **Arguments:**
 
     - `magnitude`: the length of the vector in N m; a number or a distribution.
-    - others: as in `random_forces`.
+    - `n_directions`: the number of evenly spaced directions; None for all.
+    - `window`, `probability`, `cue_input`: as in `random_forces`.
     """
     torques = DirectedVector(magnitude, n_directions=n_directions)
     return InterventionPlan(

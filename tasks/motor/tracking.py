@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, Key
 
+from popsim._shared import checks
 from popsim.hand import HandState, Workspace
 from popsim.loss import Loss
 from popsim.losses import Effort, HiddenActivity, InWindow, PositionError
@@ -223,6 +224,13 @@ class PosturalHold(parts.AbstractPlannedReach):
     place: Float[Array, "*members space"] | None = fields.number(
         "the position that is held in all trials, in m; None for any in the workspace", default=None
     )
+
+    def __check_init__(self):
+        if self.place is not None and self.place.shape[-1:] != self.workspace.low.shape[-1:]:
+            raise ValueError(
+                f"`place` must have {self.workspace.low.shape[-1]} coordinates, as `workspace` has, "
+                f"got {checks.short_repr(self.place)}."
+            )
 
     @property
     def plan(self) -> TrialPlan:

@@ -5,7 +5,7 @@ import pytest
 from short_form import every_nth_row
 
 from references import balanced_spectrum as spectrum
-from references import chaos
+from references import chaos, feedback_rotations
 from references import low_rank_dynamics as low_rank
 
 # Chaos
@@ -88,3 +88,19 @@ def test_known_values():
     assert UNBALANCED.radius == pytest.approx(1.75**0.5)
     assert UNBALANCED.outlier == pytest.approx(200**0.5 / 2)
     assert UNBALANCED.outlier_deviation == pytest.approx(1.75**0.5 * 2 / 200**0.5)
+
+
+def test_a_planted_rotation_is_all_of_the_change_and_a_decay_none():
+    """Of a rotation that also decays, the skew-symmetric fit is what its M says."""
+    angles = 0.1 * np.arange(30)
+    starts = np.random.default_rng(0).normal(size=(6, 2))
+    turns = np.array([[np.cos(angles), -np.sin(angles)], [np.sin(angles), np.cos(angles)]])
+    turning = np.einsum("ijt,kj->kti", turns, starts)
+    turning -= turning.mean(axis=0)
+    for share, values in (
+        (1.0, turning),
+        (0.0, np.exp(-angles)[:, None] * (starts - starts.mean(axis=0))[:, None]),
+    ):
+        skew, free = feedback_rotations.rotation_fit(values, 2)
+        np.testing.assert_allclose(skew, share, atol=1e-9)
+        assert free > 1 - 1e-9

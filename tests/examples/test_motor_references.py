@@ -9,8 +9,9 @@ import pytest
 
 import policy_gradient_lqr as script
 import popsim
-from references import force_field, lqr, regulator
+from references import flexible_feedback, force_field, lqr, regulator
 from references import inertial_anisotropy as limbs
+from references import limb_dynamics as posture
 from references import speed_profiles as profiles
 
 # LQR and LQG
@@ -199,3 +200,74 @@ def test_the_mobility_is_that_of_two_moving_rods(name):
         jacobian = np.stack([tip.sum(axis=1), tip[:, 1]], axis=1)
         wanted = jacobian @ np.linalg.inv(inertia) @ jacobian.T
         np.testing.assert_allclose(limbs.mobility(limb, shoulder, elbow), wanted, rtol=1e-12)
+
+
+# Corrections to a point and to a bar
+
+
+@pytest.mark.parametrize("width", [0.0, 1.0])
+def test_an_optimal_correction_is_the_least_squares_solution_after_the_push(width):
+    """Once a push is felt, all later commands follow from one least-squares problem."""
+    reach = flexible_feedback.Reach(n_steps=30, delay=3)
+    cost, path = flexible_feedback.play(reach, width, 20.0, 10)
+    A, B = flexible_feedback.dynamics(reach)
+    W = flexible_feedback.final_weights(reach, width) ** 0.5
+
+    def best(state, n_steps):
+        """The commands [step, 2] of least cost from a state."""
+        effects = np.hstack([np.linalg.matrix_power(A, n_steps - 1 - t) @ B for t in range(n_steps)])
+        rows = np.vstack([W @ effects, reach.effort_weight**0.5 * np.eye(2 * n_steps)])
+        missing = np.concatenate([-W @ np.linalg.matrix_power(A, n_steps) @ state, np.zeros(2 * n_steps)])
+        return np.linalg.lstsq(rows, missing, rcond=None)[0].reshape(-1, 2)
+
+    state, commands = np.concatenate([-flexible_feedback.TARGET, np.zeros(2)]), []
+    planned = list(best(state, 30))
+    for step in range(30):
+        if step == 14:  # the push of step 10 moves what is seen from step 14 on: 11 steps, and 3 late
+            planned = list(best(state, 30 - step))
+        commands.append(planned.pop(0))
+        push = np.array([0.0, 20.0 if step == 10 else 0.0])
+        state = A @ state + B @ (commands[-1] + push)
+        np.testing.assert_allclose(path[step], state[:2] + flexible_feedback.TARGET, atol=1e-9)
+    expected = state @ W @ W @ state + reach.effort_weight * np.sum(np.square(commands))
+    np.testing.assert_allclose(cost, expected, rtol=1e-8)
+
+
+# Limb dynamics
+
+
+def test_the_inertia_matrix_is_that_of_two_moving_rods():
+    limb = posture.Limb()
+    rods = {"m": limb.mass, "l": limb.length, "c": limb.center_of_mass, "i": np.array(limb.inertia)}
+    axes = np.eye(2)
+    for elbow in (0.0, 1.0, 2.4):
+        energies = np.array([[energy(rods, (0.4, elbow), a + b) for a in axes] for b in axes])
+        alone = np.diag(energies) / 4  # twice the velocity has four times the energy
+        wanted = energies - np.add.outer(alone, alone)
+        np.testing.assert_allclose(posture.inertia_matrix(limb, elbow), wanted, rtol=1e-12)
+
+
+def test_the_best_answer_is_the_least_squares_solution_for_all_commands_at_once():
+    """Of commands that are the same under all loads until one is felt, and free from then on."""
+    hold = posture.Hold(n_steps=20, onset=3, delay=4, effort_weight=2e-3)
+    inertia = posture.inertia_matrix(posture.Limb(), 1.2)
+    loads = np.array([[1.0, 0.3], [-0.3, 1.0], [-1.0, -0.3], [0.3, -1.0]])
+    steps = np.arange(hold.n_steps)
+    since = np.tril(steps[:, None] - steps + 0.5)  # after a torque: half a step in its own, then whole ones
+    to_angles = np.kron(hold.dt**2 * since, np.linalg.inv(inertia))
+    n_all, n_common = 2 * hold.n_steps, 2 * (hold.onset + hold.delay + 1)
+    n_own = n_all - n_common
+    rows, wanted = [], []
+    for i, load in enumerate(loads):
+        chosen = np.zeros((n_all, n_common + len(loads) * n_own))
+        chosen[:n_common, :n_common] = np.eye(n_common)
+        chosen[n_common:, n_common + i * n_own :][:, :n_own] = np.eye(n_own)
+        rows += [to_angles @ chosen, hold.effort_weight**0.5 * chosen]
+        loaded = np.outer(steps >= hold.onset, load).ravel()
+        wanted += [-to_angles @ loaded, np.zeros(n_all)]
+    solution, cost, *_ = np.linalg.lstsq(np.vstack(rows), np.concatenate(wanted))
+    found = posture.answer(hold, inertia, loads)
+    assert found.costs.sum() == pytest.approx(cost[0], rel=1e-9)
+    late = solution[n_common:].reshape(len(loads), -1, 2)
+    np.testing.assert_allclose(found.commands[:, n_common // 2 :], late, rtol=0, atol=1e-7)
+    np.testing.assert_allclose(found.commands[:, : n_common // 2], 0, rtol=0, atol=1e-12)

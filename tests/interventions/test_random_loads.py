@@ -94,7 +94,7 @@ def test_each_trial_has_a_load_of_its_own():
     np.testing.assert_array_equal(forces.states.external_force[:, 5], loads)
     with pytest.raises(ValueError, match="parameters of constant force"):
         schedule_intervention(trials, "constant force", FromTrial(lambda trial: jnp.full(2, jnp.nan)))
-    with pytest.raises(ValueError, match="`plant` must be moved by forces of the world"):
+    with pytest.raises(ValueError, match="`plant` must be changed by a force on the hand"):
         popsim.evaluate(
             eqx.tree_at(lambda model: model.plant, loop, popsim.plants.VelocityCursor()),
             tasks.CenterOutReaches(WORKSPACE),
