@@ -26,6 +26,7 @@ from popsim import losses, tasks
 from popsim.analysis import neural_activity
 from popsim.interventions import FromTrial, JointTorque, schedule_intervention
 from popsim.training import TaskTrainer, adam
+from popsim.trial import label_trial
 from popsim.windows import FromEvent
 from references import feedback_rotations as reference
 
@@ -105,7 +106,7 @@ def test(
     angles = 2 * np.pi * np.arange(N_LOADS) / N_LOADS
     torques = LOAD * np.stack([np.cos(angles), np.sin(angles)], axis=1)
     trials = popsim.repeat_trials(task.validation_trials(), N_LOADS)
-    trials = popsim.trial.label_trial(trials, {"load": jnp.asarray(torques, jnp.float32)})
+    trials = label_trial(trials, {"load": jnp.asarray(torques, jnp.float32)})
     active = jax.vmap(FromEvent("pulse on"))(trials.timeline)
     own = FromTrial(lambda trial: trial.conditions["load"])
     trials = schedule_intervention(trials, "joint torque", own, active)

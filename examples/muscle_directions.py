@@ -4,8 +4,8 @@ An arm with six muscles, two of which cross both joints, holds a posture against
 Networks are trained to keep the hand in place with little activation. The direction of torque in which they
 use each muscle most is compared with that of the least activation that balances the load: the quadratic
 programme of `references/muscle_directions.py`, which shares no code with popsim. The muscles that cross both
-joints are three times as strong as in MotorNet. With MotorNet's own strengths the programme is only 7 to 10
-degrees from anatomy.
+joints are three times as strong as in MotorNet. With MotorNet's own strengths the programme is 8 degrees from
+anatomy in the mean, too little to tell.
 
 The nearest wrong model is anatomy: each muscle used most in the direction of its own torque, 21 degrees off
 in the mean. It must miss, and so must the programme of a stretched arm. Other networks have an arm whose
