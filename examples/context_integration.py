@@ -23,8 +23,9 @@ import popsim
 from command_line import parse_options
 from figures.context_integration import draw_figure
 from gates import Row, exit_code, negative_controls, print_table
+from network_training import train_networks
 from popsim.analysis.behaviour import PsychometricFit, choice_fractions, fit_psychometric
-from popsim.training import TaskTrainer, adam
+from popsim.training import adam
 from references import ideal_observer as reference
 
 STREAMS = ("motion", "color")
@@ -153,18 +154,8 @@ def build_ensemble(n_members: int, key: Key[Array, ""]) -> popsim.NetworkModel:
 
 def train(ensemble: popsim.NetworkModel, n_batches: int, key: Key[Array, ""]) -> popsim.NetworkModel:
     """The trained ensemble."""
-    trainer = TaskTrainer(adam(optax.cosine_decay_schedule(3e-3, n_batches)))
-    return trainer(
-        build_task(),
-        ensemble,
-        n_batches,
-        BATCH_SIZE,
-        where_train=lambda model: model.network,
-        ensembled=True,
-        log_step=n_batches,
-        disable_tqdm=not sys.stderr.isatty(),
-        key=key,
-    )[0]
+    optimizer = adam(optax.cosine_decay_schedule(3e-3, n_batches))
+    return train_networks(build_task(), ensemble, optimizer, n_batches, BATCH_SIZE, key=key)
 
 
 def choose(

@@ -14,7 +14,6 @@ import sys
 import time
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import optax
 
@@ -22,11 +21,11 @@ import popsim
 from command_line import parse_options
 from figures.feedback_rotations import draw_figure
 from gates import Row, at_least_row, exit_code, negative_controls, print_table, tolerance_row
+from network_training import train_networks, trials_under_torques
 from popsim import losses, tasks
 from popsim.analysis import neural_activity
-from popsim.interventions import FromTrial, JointTorque, schedule_intervention
-from popsim.training import TaskTrainer, adam
-from popsim.trial import label_trial
+from popsim.interventions import JointTorque
+from popsim.training import adam
 from popsim.windows import FromEvent
 from references import feedback_rotations as reference
 
@@ -86,17 +85,11 @@ def train(
         return network if gain else (network.input_weights, network.bias, network.readout)
 
     loads = tasks.random_torques(LOAD, window=FromEvent("pulse on"))
-    return TaskTrainer(adam(optax.cosine_decay_schedule(RATE, n_batches, alpha=0.05), clip_norm=1.0))(
-        tasks.WithInterventions(task, [loads]),
-        ensemble,
-        n_batches,
-        BATCH_SIZE,
-        where_train=where_train,
-        ensembled=True,
-        log_step=n_batches,
-        disable_tqdm=not sys.stderr.isatty(),
-        key=key,
-    )[0]
+    optimizer = adam(optax.cosine_decay_schedule(RATE, n_batches, alpha=0.05), clip_norm=1.0)
+    loaded = tasks.WithInterventions(task, [loads])
+    return train_networks(
+        loaded, ensemble, optimizer, n_batches, BATCH_SIZE, where_train=where_train, key=key
+    )
 
 
 def test(
@@ -105,11 +98,7 @@ def test(
     """Signals [member, load, time, signal] by name, and how far each trial ends from its place (m)."""
     angles = 2 * np.pi * np.arange(N_LOADS) / N_LOADS
     torques = LOAD * np.stack([np.cos(angles), np.sin(angles)], axis=1)
-    trials = popsim.repeat_trials(task.validation_trials(), N_LOADS)
-    trials = label_trial(trials, {"load": jnp.asarray(torques, jnp.float32)})
-    active = jax.vmap(FromEvent("pulse on"))(trials.timeline)
-    own = FromTrial(lambda trial: trial.conditions["load"])
-    trials = schedule_intervention(trials, "joint torque", own, active)
+    trials = trials_under_torques(task, torques)
     states = popsim.evaluate_ensemble(ensemble, task, trials=trials, key=jax.random.key(0)).states
     skeleton = states.plant.skeleton
     signals = {
@@ -119,9 +108,8 @@ def test(
         "muscles": states.plant.activation,
     }
     ends = states.hand.position[:, :, -1] - trials.targets.position[:, -1]
-    return {name: np.asarray(values, float) for name, values in signals.items()}, np.linalg.norm(
-        ends, axis=-1
-    )
+    signals = {name: np.asarray(values, float) for name, values in signals.items()}
+    return signals, np.linalg.norm(ends, axis=-1)
 
 
 def fit(values: np.ndarray) -> neural_activity.Rotations:

@@ -25,8 +25,9 @@ import popsim
 from command_line import parse_options
 from figures.flexible_feedback import draw_figure
 from gates import Row, cost_rows, exit_code, negative_controls, print_table, tolerance_row
+from network_training import train_networks
 from popsim.interventions import FromTrial, InterventionPlan, schedule_intervention
-from popsim.training import TaskTrainer, adam
+from popsim.training import adam
 from references import flexible_feedback as reference
 
 REACH = reference.Reach()
@@ -128,17 +129,7 @@ def train(
 ) -> popsim.SensorimotorLoop:
     """The trained ensemble."""
     rate = optax.cosine_decay_schedule(RATE, n_batches, alpha=0.05)
-    return TaskTrainer(adam(rate, clip_norm=1.0))(
-        task,
-        ensemble,
-        n_batches,
-        BATCH_SIZE,
-        where_train=lambda model: model.network,
-        ensembled=True,
-        log_step=n_batches,
-        disable_tqdm=not sys.stderr.isatty(),
-        key=key,
-    )[0]
+    return train_networks(task, ensemble, adam(rate, clip_norm=1.0), n_batches, BATCH_SIZE, key=key)
 
 
 def test(ensemble: popsim.SensorimotorLoop, task: GoalReaches) -> tuple[np.ndarray, np.ndarray]:

@@ -27,13 +27,13 @@ import popsim
 from command_line import parse_options
 from figures.limb_dynamics import Answers, draw_figure
 from gates import Row, exit_code, negative_controls, optimum_gate, print_table, tolerance_row, upper_bound_row
+from network_training import train_networks, trials_under_torques
 from popsim import plants
 from popsim.analysis.optimal_control import linear_system
-from popsim.interventions import FromTrial, JointTorque, schedule_intervention
+from popsim.interventions import JointTorque
 from popsim.states import LoopState
 from popsim.tasks import PosturalHold, WithInterventions, random_torques
-from popsim.training import TaskTrainer, adam, cosine_decay
-from popsim.trial import label_trial
+from popsim.training import adam, cosine_decay
 from popsim.windows import FromEvent
 from references import limb_dynamics as reference
 from references.limb_dynamics import Answer
@@ -111,17 +111,9 @@ def build_ensemble(n_seeds: int, key: Key[Array, ""]) -> popsim.SensorimotorLoop
 def train(ensemble: popsim.SensorimotorLoop, n_batches: int, key: Key[Array, ""]) -> popsim.SensorimotorLoop:
     """The trained ensemble."""
     loads = random_torques(LOAD, window=FromEvent("pulse on"))
-    return TaskTrainer(adam(cosine_decay(LEARNING_RATE, n_batches), clip_norm=CLIP_NORM))(
-        WithInterventions(build_task(), [loads]),
-        ensemble,
-        n_batches,
-        BATCH_SIZE,
-        where_train=lambda model: model.network,
-        ensembled=True,
-        log_step=n_batches,
-        disable_tqdm=not sys.stderr.isatty(),
-        key=key,
-    )[0]
+    optimizer = adam(cosine_decay(LEARNING_RATE, n_batches), clip_norm=CLIP_NORM)
+    task = WithInterventions(build_task(), [loads])
+    return train_networks(task, ensemble, optimizer, n_batches, BATCH_SIZE, key=key)
 
 
 def tested_loads(limb: str) -> np.ndarray:
@@ -135,12 +127,8 @@ def evaluate(ensemble: popsim.SensorimotorLoop, limb: str) -> list[Answer]:
     """What each network does in a limb, its own or the other one, under the loads of the test."""
     inertia = jnp.tile(build_arm(FOREARMS[limb]).inertia, (popsim.n_members(ensemble), 1))
     ensemble = eqx.tree_at(lambda model: model.plant.inertia, ensemble, inertia)
-    task, loads = build_task(), tested_loads(limb)
-    trials = popsim.repeat_trials(task.validation_trials(), len(loads))
-    trials = label_trial(trials, {"load": jnp.asarray(loads)})
-    active = FromEvent("pulse on")(trials.timeline)
-    load = FromTrial(lambda trial: trial.conditions["load"])
-    trials = schedule_intervention(trials, "joint torque", load, active)
+    task = build_task()
+    trials = trials_under_torques(task, tested_loads(limb))
     states = popsim.evaluate_ensemble(ensemble, task, trials=trials, key=jax.random.key(0)).states
     commands, angles = np.asarray(states.command, float), np.asarray(states.plant.angle) - POSTURE
     return [reference.as_answer(HOLD, *member) for member in zip(commands, angles, strict=True)]

@@ -22,6 +22,7 @@ import optax
 import popsim
 from figures.lqr_reaching import draw_figure
 from gates import Row, cost_rows, exit_code, negative_controls, print_table
+from network_training import train_networks
 from popsim.evaluation import Evaluation
 from references import lqr
 
@@ -85,18 +86,8 @@ def train(
 ) -> popsim.SensorimotorLoop:
     """The trained ensemble. J is given in cm²: in m² no gradient is as large as the clip norm."""
     rate = optax.cosine_decay_schedule(3e-3, n_batches)
-    trainer = popsim.training.TaskTrainer(popsim.training.adam(rate, clip_norm=1.0))
-    return trainer(
-        build_task(reach, weight=1e4),
-        ensemble,
-        n_batches,
-        BATCH_SIZE,
-        where_train=lambda model: model.network,
-        ensembled=True,
-        log_step=n_batches,
-        disable_tqdm=not sys.stderr.isatty(),
-        key=key,
-    )[0]
+    task, optimizer = build_task(reach, weight=1e4), popsim.training.adam(rate, clip_norm=1.0)
+    return train_networks(task, ensemble, optimizer, n_batches, BATCH_SIZE, key=key)
 
 
 def evaluate(condition: Condition, ensemble: popsim.SensorimotorLoop, key: jax.Array) -> Evaluation:

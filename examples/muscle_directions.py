@@ -27,14 +27,14 @@ import popsim
 from command_line import parse_options
 from figures.muscle_directions import draw_figure
 from gates import Row, at_least_row, exit_code, negative_controls, optimum_gate, print_table, upper_bound_row
+from network_training import train_networks, trials_under_torques
 from popsim import plants
 from popsim.analysis.neural_activity import cosine_tuning
 from popsim.ensemble import Members
-from popsim.interventions import FromTrial, JointTorque, schedule_intervention
+from popsim.interventions import JointTorque
 from popsim.losses import MuscleActivation, PositionError, PowerProfile
 from popsim.tasks import PosturalHold, WithInterventions, random_torques
-from popsim.training import TaskTrainer, adam, cosine_decay
-from popsim.trial import label_trial
+from popsim.training import adam, cosine_decay
 from popsim.windows import FromEvent
 from references import muscle_directions as reference
 
@@ -93,17 +93,9 @@ def build_ensemble(members: Members, key: Key[Array, ""]) -> popsim.Sensorimotor
 def train(ensemble: popsim.SensorimotorLoop, n_batches: int, key: Key[Array, ""]) -> popsim.SensorimotorLoop:
     """The ensemble, trained against loads in all directions."""
     loads = random_torques(LOAD, window=FromEvent("pulse on"))
-    return TaskTrainer(adam(cosine_decay(LEARNING_RATE, n_batches), clip_norm=CLIP_NORM))(
-        WithInterventions(build_task(), [loads]),
-        ensemble,
-        n_batches,
-        BATCH_SIZE,
-        where_train=lambda model: model.network,
-        ensembled=True,
-        log_step=n_batches,
-        disable_tqdm=not sys.stderr.isatty(),
-        key=key,
-    )[0]
+    optimizer = adam(cosine_decay(LEARNING_RATE, n_batches), clip_norm=CLIP_NORM)
+    task = WithInterventions(build_task(), [loads])
+    return train_networks(task, ensemble, optimizer, n_batches, BATCH_SIZE, key=key)
 
 
 def evaluate(ensemble: popsim.SensorimotorLoop) -> tuple[np.ndarray, np.ndarray]:
@@ -112,11 +104,7 @@ def evaluate(ensemble: popsim.SensorimotorLoop) -> tuple[np.ndarray, np.ndarray]
     The second is the mean over the directions, [member].
     """
     task = build_task()
-    trials = popsim.repeat_trials(task.validation_trials(), len(TORQUES))
-    trials = label_trial(trials, {"load": jnp.asarray(-TORQUES)})
-    active = jax.vmap(FromEvent("pulse on"))(trials.timeline)
-    load = FromTrial(lambda trial: trial.conditions["load"])
-    trials = schedule_intervention(trials, "joint torque", load, active)
+    trials = trials_under_torques(task, -TORQUES)
     states = popsim.evaluate_ensemble(ensemble, task, trials=trials, key=jax.random.key(0)).states
     activations = np.asarray(states.plant.activation, float)[:, :, -LATE_STEPS:].mean(axis=2)
     ends = np.asarray(states.hand.position[:, :, -1] - PLACE, float)

@@ -26,7 +26,8 @@ import popsim
 from command_line import parse_options
 from figures.speed_profiles import draw_figure
 from gates import Row, cost_rows, exit_code, negative_controls, print_table, tolerance_row, upper_bound_row
-from popsim.training import TaskTrainer, adam
+from network_training import train_networks
+from popsim.training import adam
 from references import speed_profiles as reference
 
 N_UNITS, BATCH_SIZE, RATE = 32, 32, 1e-2
@@ -168,17 +169,8 @@ def train(
 ) -> popsim.SensorimotorLoop:
     """The trained ensemble. The loss is in percent: as it is, no gradient is as large as the clip norm."""
     rate = optax.cosine_decay_schedule(RATE, n_batches)
-    return TaskTrainer(adam(rate, clip_norm=1.0))(
-        build_task(reach, weight=100),
-        ensemble,
-        n_batches,
-        BATCH_SIZE,
-        where_train=lambda model: model.network,
-        ensembled=True,
-        log_step=n_batches,
-        disable_tqdm=not sys.stderr.isatty(),
-        key=key,
-    )[0]
+    task, optimizer = build_task(reach, weight=100), adam(rate, clip_norm=1.0)
+    return train_networks(task, ensemble, optimizer, n_batches, BATCH_SIZE, key=key)
 
 
 def evaluate(ensemble: popsim.SensorimotorLoop, reach: reference.Reach) -> tuple[np.ndarray, np.ndarray]:

@@ -56,7 +56,7 @@ def quadratic_cost(task: AbstractTask, plant: AbstractPlant, *, trials: Trial | 
     - `plant`: the body.
     - `trials`: stacked trials without interventions; by default the validation trials.
     """
-    double, start, terms = step_costs(task, plant, trials)
+    double, start, terms, _ = step_costs(task, plant, trials)
     with jax.enable_x64(True):
         steps = jnp.arange(double.timeline.n_steps)
         total: Any = 0.0
@@ -96,11 +96,12 @@ def _expand(cost: StepCost, n_commands: int, trial: Trial, start: Array, step: A
 
 def step_costs(
     task: AbstractTask, plant: AbstractPlant, trials: Trial | None
-) -> tuple[Trial, Array, dict[str, StepCost]]:
+) -> tuple[Trial, Array, dict[str, StepCost], Callable[[Array], Any]]:
     """Return the trials in double precision, the state of the body before each, and the costs of a step.
 
     The costs are the weighted terms of the loss, by name: functions of a trial, the number of a step, the
-    state of the body after it, as a vector, its command, and the noise on it.
+    state of the body after it, as a vector, its command, and the noise on it. Last is the function from such
+    a vector to the state.
     """
     check_instance("task", task, AbstractTask, "a task such as CenterOutReaches")
     check_one_body(plant)
@@ -117,11 +118,10 @@ def step_costs(
         start = jax.vmap(lambda position: ravel_pytree(plant.rest_state(position))[0])(double.init.position)
         costs = {term.name: _step_cost(term, loss.weights[term.name], plant, restore) for term in loss.terms}
         first = jax.tree.map(lambda leaf: leaf[0], double)
-        for (
-            cost
-        ) in costs.values():  # what is not of one step, or of no body, is refused before it is compiled
+        # What is no cost of one step, or not of the body, is refused before anything is compiled.
+        for cost in costs.values():
             jax.eval_shape(cost, first, jnp.array(0), start[0], *jnp.zeros((2, plant.n_commands)))
-    return double, start, costs
+    return double, start, costs, restore
 
 
 class _Body(AbstractModel):

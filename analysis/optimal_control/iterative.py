@@ -1,12 +1,12 @@
 """The iterative linear-quadratic regulator, for bodies that are not linear."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float, PyTree
 
 from popsim._shared.checks import check_positive, check_positive_int
@@ -57,6 +57,68 @@ class _Search(NamedTuple):
     converged: Array
 
 
+class _Problem(eqx.Module):
+    """A trial, or trials; the state before it; what a time step does to the state, and what it costs."""
+
+    trial: Trial
+    start: Float[Array, "*trial state"]
+    move: Callable[[Array, Array], Array] = eqx.field(static=True)
+    cost: Callable[[Trial, Array, Array], Array] = eqx.field(static=True)
+    limits: tuple[float, float] = eqx.field(static=True)
+    tolerance: float = eqx.field(static=True)
+
+    def begin(self, commands: Float[Array, "time command"]) -> _Search:
+        """Return the search before the first iteration."""
+        gains, still = jnp.zeros((*commands.shape, self.start.size)), jnp.tile(self.start, (len(commands), 1))
+        damping, curvature = jnp.asarray(FIRST_DAMPING), jnp.zeros(())
+        search = _Search(commands, still, curvature, gains, damping, curvature, jnp.asarray(False))
+        _, states, first = self.follow(search, jnp.zeros_like(commands))
+        return search._replace(states=states, cost=first)
+
+    def before(self, search: _Search) -> Float[Array, "time state"]:
+        """Return the state before each step."""
+        return jnp.concatenate([self.start[None], search.states[:-1]])
+
+    def follow(self, search: _Search, change: Array) -> tuple[Array, Array, Array]:
+        """Return commands, states and cost, where commands change by `change` - L (x - x*)."""
+
+        def advance(state: Array, at: tuple[Array, ...]) -> tuple[Array, tuple[Array, Array]]:
+            command, more, gain, planned = at
+            command = jnp.clip(command + more - gain @ (state - planned), *self.limits)
+            after = self.move(state, command)
+            return after, (command, after)
+
+        at = search.commands, change, search.gains, self.before(search)
+        _, (commands, states) = jax.lax.scan(advance, self.start, at)
+        both = jnp.concatenate([states, commands], axis=1)
+        costs = jax.vmap(self.cost, (None, 0, 0))(self.trial, jnp.arange(len(both)), both)
+        return commands, states, jnp.sum(costs)
+
+    def improve(self, search: _Search) -> _Search:
+        """Return the search after an iteration."""
+        both = jnp.concatenate([search.states, search.commands], axis=1)
+        at = self.trial, jnp.arange(len(both)), both
+        A, B = jax.vmap(jax.jacfwd(self.move, (0, 1)))(self.before(search), search.commands)
+        slopes = jax.vmap(jax.grad(self.cost, 2), (None, 0, 0))(*at)
+        curved = _convex(jax.vmap(jax.hessian(self.cost, 2), (None, 0, 0))(*at))
+        change, gains, decrease, curvature = _solve(A, B, slopes, curved, search, self.limits)
+        search = search._replace(curvature=jnp.where(search.curvature > 0, search.curvature, curvature))
+        is_solved = jnp.all(jnp.isfinite(change)) & jnp.all(jnp.isfinite(gains))
+        solved = search._replace(gains=jnp.where(is_solved, gains, search.gains))
+        change = jnp.where(is_solved, change, 0.0)
+        commands, states, costs = jax.vmap(lambda length: self.follow(solved, length * change))(STEP_LENGTHS)
+        best = jnp.argmin(jnp.where(jnp.isfinite(costs), costs, jnp.inf))
+        is_small = is_solved & (decrease <= self.tolerance * search.cost) & (search.damping <= WEAK_DAMPING)
+        solved = solved._replace(converged=search.converged | is_small)
+        lower, higher = (jnp.clip(search.damping * by, LEAST_DAMPING, MOST_DAMPING) for by in (0.1, 10.0))
+        better = solved._replace(
+            commands=commands[best], states=states[best], cost=costs[best], damping=lower
+        )
+        is_better = is_solved & (costs[best] < search.cost)
+        worse = solved._replace(damping=higher)
+        return jax.tree.map(lambda a, b: jnp.where(is_better, a, b), better, worse)
+
+
 def iterative_lqr(
     plant: AbstractPlant,
     task: AbstractTask,
@@ -89,71 +151,24 @@ def iterative_lqr(
     check_positive("tolerance", tolerance)
     if not limits[0] <= first_command <= limits[1] or limits[0] == limits[1]:
         raise ValueError(f"`first_command` must be within `limits`, {limits}, got {first_command}.")
-    trials, starts, terms = step_costs(task, plant, trials)
+    trials, starts, terms, restore = step_costs(task, plant, trials)
     with jax.enable_x64(True):
-        plant = as_double(plant)
-        restore = ravel_pytree(plant.rest_state(trials.init.position[0]))[1]
-        move = step_function(plant, restore, trials.timeline.dt)
-        n_steps, n_state, n_commands = trials.timeline.n_steps, starts.shape[1], plant.n_commands
-        steps = jnp.arange(n_steps)
+        n_state, quiet = starts.shape[1], jnp.zeros(plant.n_commands)
 
         def cost(trial: Trial, index: Array, both: Array) -> Array:
-            at = trial, index, both[:n_state], both[n_state:], jnp.zeros(n_commands)
+            at = trial, index, both[:n_state], both[n_state:], quiet
             return sum((term(*at) for term in terms.values()), jnp.zeros(()))
 
-        def follow(trial: Trial, start: Array, search: _Search, change: Array) -> tuple[Array, Array, Array]:
-            """Return commands, states and cost, where commands change by `change` - L (x - x*)."""
-
-            def advance(state: Array, at: tuple[Array, ...]) -> tuple[Array, tuple[Array, Array]]:
-                command, more, gain, planned = at
-                command = jnp.clip(command + more - gain @ (state - planned), *limits)
-                after = move(state, command)
-                return after, (command, after)
-
-            at = search.commands, change, search.gains, jnp.concatenate([start[None], search.states[:-1]])
-            _, (commands, states) = jax.lax.scan(advance, start, at)
-            both = jnp.concatenate([states, commands], axis=1)
-            return commands, states, jnp.sum(jax.vmap(cost, (None, 0, 0))(trial, steps, both))
-
-        def begin(trial: Trial, start: Array) -> _Search:
-            commands = jnp.full((n_steps, n_commands), first_command, float)
-            gains, still = jnp.zeros((n_steps, n_commands, n_state)), jnp.tile(start, (n_steps, 1))
-            damping, curvature = jnp.asarray(FIRST_DAMPING), jnp.zeros(())
-            search = _Search(commands, still, curvature, gains, damping, curvature, jnp.asarray(False))
-            _, states, first = follow(trial, start, search, jnp.zeros_like(commands))
-            return search._replace(states=states, cost=first)
-
-        def improve(trial: Trial, start: Array, search: _Search) -> _Search:
-            before = jnp.concatenate([start[None], search.states[:-1]])
-            both = jnp.concatenate([search.states, search.commands], axis=1)
-            A, B = jax.vmap(jax.jacfwd(move, (0, 1)))(before, search.commands)
-            slopes = jax.vmap(jax.grad(cost, 2), (None, 0, 0))(trial, steps, both)
-            curved = _convex(jax.vmap(jax.hessian(cost, 2), (None, 0, 0))(trial, steps, both))
-            change, gains, decrease, curvature = _solve(A, B, slopes, curved, search, limits)
-            search = search._replace(curvature=jnp.where(search.curvature > 0, search.curvature, curvature))
-            is_solved = jnp.all(jnp.isfinite(change)) & jnp.all(jnp.isfinite(gains))
-            solved = search._replace(gains=jnp.where(is_solved, gains, search.gains))
-            commands, states, costs = jax.vmap(
-                lambda length: follow(trial, start, solved, length * jnp.where(is_solved, change, 0.0))
-            )(STEP_LENGTHS)
-            best = jnp.argmin(jnp.where(jnp.isfinite(costs), costs, jnp.inf))
-            is_small = is_solved & (decrease <= tolerance * search.cost) & (search.damping <= WEAK_DAMPING)
-            solved = solved._replace(converged=search.converged | is_small)
-            lower, higher = (jnp.clip(search.damping * by, LEAST_DAMPING, MOST_DAMPING) for by in (0.1, 10.0))
-            better = solved._replace(
-                commands=commands[best], states=states[best], cost=costs[best], damping=lower
-            )
-            is_better = is_solved & (costs[best] < search.cost)
-            worse = solved._replace(damping=higher)
-            return jax.tree.map(lambda a, b: jnp.where(is_better, a, b), better, worse)
-
-        improve_all = jax.jit(jax.vmap(improve))
-        search = jax.jit(jax.vmap(begin))(trials, starts)
+        move = step_function(as_double(plant), restore, trials.timeline.dt)
+        problem = _Problem(trials, starts, move, cost, limits, tolerance)
+        first = jnp.full((trials.timeline.n_steps, quiet.size), first_command, float)
+        search = jax.jit(jax.vmap(lambda problem: problem.begin(first)))(problem)
+        improve = jax.jit(jax.vmap(_Problem.improve))
         history = [search.cost]
         while len(history) <= n_iterations:
             if jnp.all(search.converged | (search.damping >= MOST_DAMPING)):
                 break
-            search = improve_all(trials, starts, search)
+            search = improve(problem, search)
             if not jnp.all(search.curvature > 0):
                 raise ValueError("`task.loss` must cost every command, as with + 1e-5 * Effort(), got none.")
             history.append(search.cost)
