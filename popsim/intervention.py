@@ -262,7 +262,9 @@ def kinds_of_load(interventions: tuple[AbstractIntervention, ...], scheduled: Sc
     """Return the kinds of load on a body, of `check_feels_load`, that are scheduled."""
     loads = [load for load, _ in _scheduled_loads(interventions, scheduled)]
     parts = {"force": "on_hand", "torque": "on_coordinates", "mass": "hand_mass"}
-    return tuple(k for k, part in parts.items() if any(getattr(load, part) is not None for load in loads))
+    kinds = [k for k, part in parts.items() if any(getattr(load, part) is not None for load in loads)]
+    signals = [getattr(each, "signal", None) for each in interventions if each.name in scheduled]
+    return tuple({*kinds, "force"} if "external_force" in signals else kinds)
 
 
 def _scheduled_loads(

@@ -8,7 +8,7 @@ from motor_trials import WORKSPACE, assert_share, assert_uniform, many_trials, s
 import popsim
 from popsim import tasks
 from popsim.distributions import Uniform
-from popsim.interventions import ConstantForce, FromTrial, schedule_intervention
+from popsim.interventions import ConstantForce, ForceNoise, FromTrial, schedule_intervention
 from popsim.trial import label_trial
 from popsim.windows import FromEvent
 
@@ -94,10 +94,9 @@ def test_each_trial_has_a_load_of_its_own():
     np.testing.assert_array_equal(forces.states.external_force[:, 5], loads)
     with pytest.raises(ValueError, match="parameters of constant force"):
         schedule_intervention(trials, "constant force", FromTrial(lambda trial: jnp.full(2, jnp.nan)))
-    with pytest.raises(ValueError, match="`plant` must be changed by a force on the hand"):
-        popsim.evaluate(
-            eqx.tree_at(lambda model: model.plant, loop, popsim.plants.VelocityCursor()),
-            tasks.CenterOutReaches(WORKSPACE),
-            trials=pushed,
-            key=jax.random.key(0),
-        )
+    noisy = schedule_intervention(trials, "force noise", 1.0)
+    on_cursor = (lambda model: (model.plant, model.interventions), loop)
+    replaced = eqx.tree_at(*on_cursor, (popsim.plants.VelocityCursor(), (ConstantForce(), ForceNoise())))
+    for loaded in (pushed, noisy):
+        with pytest.raises(ValueError, match="`plant` must be changed by a force on the hand"):
+            popsim.evaluate(replaced, tasks.CenterOutReaches(WORKSPACE), trials=loaded, key=jax.random.key(0))

@@ -47,7 +47,13 @@ LIBRARY_PAGES = [
     "docs/how_to/tasks.md",
 ]
 TRAINED = [*LIBRARY_PAGES, *COMING_FROM]
-EXPERIMENTS_FROM_TRAINING = ("force_field", "fixed_points", "learning_rule", "fit_a_recording")
+EXPERIMENTS_FROM_TRAINING = (
+    "force_field",
+    "fixed_points",
+    "learning_rule",
+    "fit_a_recording",
+    "own_perturbation",
+)
 
 
 def test_the_code_of_every_page_is_run_by_a_test():
