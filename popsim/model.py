@@ -22,6 +22,9 @@ from popsim.trial import SessionTrials, StepInput, Trial, check_one_trial, n_tri
 
 __all__ = ["AbstractModel", "simulate"]
 
+STEPS = "steps"
+"""The key stream of a trial from which the noise of its time steps is drawn."""
+
 
 class Unrecorded(eqx.Module):
     """Base class of parts of a state that `simulate` does not keep: they would take much memory."""
@@ -223,11 +226,11 @@ def _run(
     model: AbstractModel, trial: Trial, start: PyTree[Array], remat: bool, *, key: Key[Array, ""]
 ) -> tuple[PyTree[Array], PyTree[Array]]:
     """Return the state after the last step of a trial that is no session, and the recorded states."""
-    step_key = key_stream(key, "steps")
+    steps_key = key_stream(key, STEPS)
 
     def step(state, at_step):
         t, inputs, active = at_step
-        state = model.step(trial.at_step(inputs, active), state, key=jax.random.fold_in(step_key, t))
+        state = model.step(trial.at_step(inputs, active), state, key=jax.random.fold_in(steps_key, t))
         return state, model.record(state)
 
     # Only what varies over time is a sequence of the scan; parameters of interventions are constants of it.

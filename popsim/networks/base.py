@@ -90,6 +90,31 @@ class NetworkState(eqx.Module):
         return NetworkState(hidden, self.output)
 
 
+class AbstractWeights(eqx.Module):
+    """Base class of what stands in place of an array of weights W, whose product `W @ rates` it defines."""
+
+    weights: Any
+
+    @abc.abstractmethod
+    def __matmul__(self, rates: Array) -> Array:
+        """Return the product."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """That of the weights."""
+        return self.weights.shape
+
+    @property
+    def dtype(self) -> np.dtype:
+        """That of the weights."""
+        return self.weights.dtype
+
+
+class _GivenRates(AbstractWeights):
+    def __matmul__(self, rates: Array) -> Array:
+        return self.weights @ jax.lax.stop_gradient(rates)
+
+
 def one_array(network: Any, method: str, hidden: PyTree[Array]) -> Float[Array, "*axes unit"]:
     """Return the hidden state of a network if it is one array."""
     if not isinstance(hidden, jax.Array | np.ndarray):
@@ -191,6 +216,15 @@ class AbstractNetwork(eqx.Module):
         arrays.
         """
         return {}
+
+    def with_given_rates(self) -> "AbstractNetwork":
+        """Return the network in which what units send one another is given: it passes on no derivative.
+
+        By default the weights W of the projection "recurrent" become ones whose product `W @ rates` has no
+        derivative by the rates. A network that applies W in another way overrides it.
+        """
+        where = self.projections()["recurrent"].where
+        return eqx.tree_at(where, self, _GivenRates(where(self)))
 
     def with_unit_input(self, current: Float[Array, " units"] | None) -> "AbstractNetwork":
         """Return the network with a current added to the input of its units, before their nonlinearity.

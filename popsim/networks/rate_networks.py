@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float, Key, ScalarLike
 
 from popsim._shared.argument_shapes import OneOrEach
-from popsim._shared.checks import WholeNumber, check_positive_int, is_traced
+from popsim._shared.checks import WholeNumber, check_non_negative, check_positive_int, is_traced
 from popsim.networks import building
 from popsim.networks.base import Inputs, Units
 from popsim.networks.initial_weights import dale_weights
@@ -20,7 +20,7 @@ from popsim.networks.registry import register_leaky, register_network
 from popsim.noise import AbstractNoise
 from popsim.randomness import key_stream
 
-__all__ = ["LeakyRNN", "LowRankRNN", "VanillaRNN"]
+__all__ = ["FeedbackRNN", "LeakyRNN", "LowRankRNN", "VanillaRNN"]
 
 
 class LeakyRNN(AbstractLeakyNetwork, building.RecurrentWeights):
@@ -90,6 +90,52 @@ class LeakyRNN(AbstractLeakyNetwork, building.RecurrentWeights):
 
 
 register_leaky("tanh", LeakyRNN, "Leaky units with tanh rates and a linear readout.")
+
+
+class FeedbackRNN(LeakyRNN):
+    """A `LeakyRNN` whose output comes back to its units, which receive W_rec r + W_fb y at each step.
+
+    The network of FORCE (Sussillo & Abbott 2009, Neuron 63:544-557, fig. 1A; see
+    `popsim.training.rules.FORCE`). Trials start at random, as activity of gain above 1 would not start from
+    zero, and the readout starts at zero. The weights W_fb, uniform from -1 to 1, are not learned.
+
+    **Arguments:**
+
+    - `n_inputs`, `n_units`, `n_outputs`: the sizes.
+    - `start_std`: the standard deviation of the activations at the start of a trial.
+    - `gain`, `options`, `key`: as of `LeakyRNN`.
+    """
+
+    feedback_weights: Float[Array, "*members units outputs"]
+    start_std: float = eqx.field(static=True)
+
+    def __init__(
+        self,
+        n_inputs: WholeNumber,
+        n_units: WholeNumber,
+        n_outputs: WholeNumber,
+        *,
+        gain: ScalarLike = 1.5,
+        start_std: float = 0.5,
+        key: Key[Array, ""],
+        **options: Unpack[LeakyOptions],
+    ):
+        super().__init__(n_inputs, n_units, n_outputs, gain=gain, key=key, **options)
+        check_non_negative("start_std", start_std)
+        self.readout = jax.tree.map(jnp.zeros_like, self.readout)
+        shape = self.readout.weight.shape[::-1]
+        self.feedback_weights = jax.random.uniform(key_stream(key, "feedback"), shape, minval=-1.0)
+        self.start_std = start_std
+
+    @property
+    def constants(self) -> tuple[str, ...]:
+        return ("feedback_weights", *super().constants)
+
+    def init(self, *, key: Key[Array, ""]) -> Units:
+        return self.start_std * jax.random.normal(key, self.bias.shape, self.bias.dtype)
+
+    def recurrent_input(self, rates: Units) -> Units:
+        return super().recurrent_input(rates) + self.feedback_weights @ self._output_for(rates)
 
 
 def _short_term(n_inputs: int, n_units: int, n_outputs: int, **options: Any) -> LeakyRNN:

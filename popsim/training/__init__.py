@@ -11,7 +11,15 @@ from popsim.training.population_updates import base, plateaus, selection
 from popsim.training.population_updates.base import *
 from popsim.training.population_updates.plateaus import *
 from popsim.training.population_updates.selection import *
-from popsim.training.steps import gradients, member_step, model_updates, optimizers, train_state
+from popsim.training.steps import (
+    batch_runs,
+    gradients,
+    member_step,
+    model_updates,
+    optimizers,
+    train_state,
+)
+from popsim.training.steps.batch_runs import *
 from popsim.training.steps.gradients import *
 from popsim.training.steps.member_step import *
 from popsim.training.steps.model_updates import *
@@ -31,6 +39,7 @@ __all__ += base.__all__
 __all__ += plateaus.__all__
 __all__ += selection.__all__
 __all__ += gradients.__all__
+__all__ += batch_runs.__all__
 __all__ += member_step.__all__
 __all__ += model_updates.__all__
 __all__ += optimizers.__all__

@@ -60,6 +60,10 @@ def _check_callables(name: str, values: Any) -> None:
         raise ValueError(f"`{name}` must be a sequence of functions, such as [function], got {values!r}.")
 
 
+_AS_IT_IS = optax.identity()
+"""Adds to the parameters what a gradient with `returns_change` returns."""
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class TrainerOptions:
     """The options of a `TaskTrainer`, which are its arguments.
@@ -68,7 +72,8 @@ class TrainerOptions:
 
     - `optimizer`: an optax optimizer, also one that takes the loss as a function, such as `optax.lbfgs`. The
         builders of `popsim.training` store the learning rate where the history finds it. With
-        `optax.set_to_zero()` model updates alone train.
+        `optax.set_to_zero()` model updates alone train. Leave it out where `gradient`
+        returns the change itself, as `rules.FORCE` does.
     - `checkpointing`, `chkpt_dir`: whether to save the training, and the folder for its checkpoints, history
         and log (see `popsim.store.RunFolder`), from which it can be resumed. With None nothing is written.
         With a folder the history is collected there, not in memory.
@@ -116,7 +121,7 @@ class TrainerOptions:
     **Raises:** `ImportError` if TensorBoard is enabled and its package is missing.
     """
 
-    optimizer: optax.GradientTransformation
+    optimizer: optax.GradientTransformation = _AS_IT_IS
     checkpointing: bool = True
     chkpt_dir: str | Path | None = None
     enable_tensorboard: bool = False
@@ -161,14 +166,20 @@ class TrainerOptions:
         if self.devices is not None:
             expected = "different JAX devices, such as jax.local_devices()"
             checks.check_instance("devices", self.devices, Sequence, expected)
+        checks.check_instance(
+            "gradient", self.gradient, AbstractGradient, "an AbstractGradient such as BackpropThroughTime()"
+        )
+        if self.gradient.returns_change != (self.optimizer is _AS_IT_IS):
+            raise ValueError(
+                "`optimizer` must be left out where `gradient` returns the change of the weights itself, and "
+                f"else be an optax optimizer such as adam(1e-3), got a {type(self.gradient).__name__} and "
+                f"{'none' if self.optimizer is _AS_IT_IS else checks.short_repr(self.optimizer)}."
+            )
         if not hasattr(self.optimizer, "init") or not hasattr(self.optimizer, "update"):
             raise ValueError(
                 f"`optimizer` must be an optax optimizer such as adam(1e-3), "
                 f"got {checks.short_repr(self.optimizer)}."
             )
-        checks.check_instance(
-            "gradient", self.gradient, AbstractGradient, "an AbstractGradient such as BackpropThroughTime()"
-        )
         has_metrics = self.validation_metrics is not None
         updates = as_population_updates(self.population_updates, has_metrics=has_metrics)
         object.__setattr__(self, "population_updates", updates)

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Key, PRNGKeyArray, PyTree
 from popsim._compiled import jit
 from popsim._shared.checks import is_traced
 from popsim.randomness import as_key
-from popsim.training.steps.gradients import split_batch, sum_over_parts
+from popsim.training.steps.batch_runs import split_batch, sum_over_parts
 from popsim.training.steps.train_state import OWN, SHARED, TrainState, optimizer_step, state_parts
 
 __all__ = [

@@ -47,7 +47,7 @@ class Counted(AbstractGradient):
 
     factor: float | PerMember = 1.0
 
-    def init(self, params):
+    def init(self, params, model, *, key):
         return {"count": 0, "size": 1.0, "trained": jnp.zeros(len(jax.tree.leaves(params)))}
 
     def __call__(self, run, params, carry, *, key):

@@ -13,7 +13,8 @@ from popsim._shared.checks import bytes_of
 from popsim.model import AbstractModel
 from popsim.randomness import seed_key
 from popsim.schedules import AbstractBatchSchedule
-from popsim.training.steps.gradients import BackpropThroughTime, BatchRun
+from popsim.training.steps.batch_runs import BatchRun
+from popsim.training.steps.gradients import BackpropThroughTime
 from popsim.training.steps.member_step import MemberStep
 from popsim.training.steps.model_updates import TrainedBatch, changed_leaves, first_carry
 from popsim.training.steps.train_state import TrainState

@@ -130,7 +130,7 @@ def plan_training(trainer: TrainerOptions, training: Training) -> TrainingPlan:
     member_ids = as_array(ids if training.ensembled else ids[0], int)
     layout = MemberLayout.over(trainer.devices if training.ensembled else None, count or 1)
     step = _member_step(trainer, training)
-    new_state = _new_state(trainer, training, step, batches.where_train)
+    new_state = _new_state(trainer, training, step, batches.where_train, member_ids)
     finite = starts_finite((new_state.opt_state, new_state.loss_fn_state.gradient))
     # An optimizer may start from infinity; such a leaf says nothing about a member, and is never checked.
     step = dataclasses.replace(step, starts_finite=finite)
@@ -183,7 +183,11 @@ def _member_step(trainer: TrainerOptions, training: Training) -> MemberStep:
 
 
 def _new_state(
-    trainer: TrainerOptions, training: Training, step: MemberStep, where_train: Callable[[Any], Any]
+    trainer: TrainerOptions,
+    training: Training,
+    step: MemberStep,
+    where_train: Callable[[Any], Any],
+    member_ids: Int[Array, "*member"],
 ) -> TrainState:
     initial = TrainState.initial_ensemble if training.ensembled else TrainState.initial_state
     state = initial(training.model, trainer.optimizer, training.key, where_train=where_train)
@@ -194,13 +198,14 @@ def _new_state(
             "Build it with popsim.training.adam, or wrap it in popsim.training.inject_hyperparams."
         )
 
-    def carry_of(model, params, values):
-        return with_member_values(step, values).initial_carry(model, params)
+    def carry_of(model, params, values, member_id):
+        key = jax.random.fold_in(state.root_rng, member_id)
+        return with_member_values(step, values).initial_carry(model, params, key=key)
 
     count = n_members(training.model) if training.ensembled else 1
     values = member_values(step, count, "trainer")
     carries_of = eqx.filter_vmap(carry_of) if training.ensembled else carry_of
-    carry = carries_of(training.model, state.params, values)
+    carry = carries_of(training.model, state.params, values, member_ids)
     if any(update.may_stop for update in trainer.population_updates):
         carry = dataclasses.replace(carry, stopped_from=carry.stops)
     changes = any(hyperparameters_of(update) != () for update in trainer.population_updates)

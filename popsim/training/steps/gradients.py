@@ -1,120 +1,20 @@
 """The gradient of a training batch: its contract, back-propagation through time, and evolution strategies."""
 
 import abc
-import dataclasses
-from collections.abc import Callable
-from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
-from jaxtyping import Array, Float, Int, Key, PyTree
+from jaxtyping import Array, Float, Key, PyTree
 
-from popsim._compiled import map_trials
 from popsim._shared.argument_shapes import check_fields
 from popsim._shared.checks import as_float_array, check_non_negative, check_positive, check_positive_int
-from popsim.loss import Loss
-from popsim.model import AbstractModel, initial_state, simulate
+from popsim.model import AbstractModel
+from popsim.training.steps.batch_runs import BatchRun
 from popsim.training.steps.model_updates import TrainedBatch
-from popsim.trial import Trial
 
-__all__ = ["AbstractGradient", "BackpropThroughTime", "BatchRun", "EvolutionStrategies"]
-
-
-class BatchRun(eqx.Module):
-    """The trials of a training batch of one member, to be run with any values of the trained parameters.
-
-    `run(params)` simulates all trials, each with its own key, and returns the `TrainedBatch`. It may be
-    differentiated, in forward or reverse mode, and mapped over parameters by `jax.vmap`. It holds the whole
-    batch in memory; `run.map_minibatches` holds one of the `n_minibatches` at a time.
-
-    - `model`: the model with the present parameters.
-    - `trials`: the trials; leaves have a leading axis (trial,).
-    - `keys`: the key with which each trial is simulated.
-    - `loss`: the loss of this batch.
-    - `number`: the number of the training batch.
-    - `n_minibatches`: the number of parts into which `map_minibatches` divides the batch.
-    - `remat`: whether derivatives recompute each time step.
-    - `keeps_states`: whether `run(params).states` are kept, for a model update; else they are None.
-    """
-
-    model: AbstractModel
-    trials: Trial
-    keys: Key[Array, " trial"]
-    loss: Loss
-    number: Int[Array, ""]
-    n_minibatches: int = eqx.field(static=True, default=1)
-    remat: bool = eqx.field(static=True, default=False)
-    keeps_states: bool = eqx.field(static=True, default=False)
-
-    def __call__(self, params: PyTree) -> TrainedBatch:
-        """Run the trials.
-
-        **Arguments:**
-
-        - `params`: parameters in the structure of the model. Where it is None the model's own are used.
-        """
-        model = eqx.combine(params, self.model)
-
-        def one_trial(trial: Trial, key: Key[Array, ""]) -> tuple[Any, Any]:
-            states = simulate(model, trial, remat=self.remat, key=key)
-            return states if self.keeps_states else None, self.loss(states, trial, model)
-
-        return self._batch(model, *map_trials(one_trial, self.trials, self.keys))
-
-    def map_minibatches(
-        self, function: Callable[["BatchRun"], tuple[PyTree[Array], TrainedBatch]]
-    ) -> tuple[PyTree[Array], TrainedBatch]:
-        """Apply a function to each of the `n_minibatches` equal parts, with one part in memory at a time.
-
-        **Arguments:**
-
-        - `function`: from the run of a part to arrays that are means over its trials, such as gradients, and
-            what the run returned for the present parameters.
-
-        **Returns:** the means of the arrays over the parts, and the whole batch.
-        """
-        if self.n_minibatches == 1:
-            return function(self)
-
-        def of_part(part: tuple[Trial, Key[Array, " trial"]]) -> tuple[PyTree[Array], tuple[Any, Any]]:
-            trials, keys = part
-            means, batch = function(dataclasses.replace(self, trials=trials, keys=keys, n_minibatches=1))
-            return means, (batch.states, batch.losses)
-
-        # `function` differentiates within a turn of the scan, so that what one part stores for its derivative
-        # is gone before the next one runs. A derivative of the whole scan would store all of them.
-        sums, outcomes = sum_over_parts(of_part, split_batch((self.trials, self.keys), self.n_minibatches))
-        states, losses = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), outcomes)
-        # Equal parts: the mean over the batch is the mean of their means.
-        means = jax.tree.map(lambda leaf: leaf / self.n_minibatches, sums)
-        return means, self._batch(self.model, states, losses)
-
-    def mean_loss(self, params: PyTree) -> Float[Array, ""]:
-        """Return the mean loss over the batch, with one part in memory at a time even in derivatives."""
-        if self.n_minibatches == 1:
-            return self(params).mean_loss
-
-        def of_part(part: tuple[Trial, Key[Array, " trial"]]) -> Float[Array, ""]:
-            trials, keys = part
-            return dataclasses.replace(self, trials=trials, keys=keys)(params).mean_loss
-
-        parts = split_batch((self.trials, self.keys), self.n_minibatches)
-        # A line search differentiates this from outside, where the loop would store every part: each is
-        # recomputed in the backward pass instead.
-        return jnp.mean(jax.lax.map(jax.checkpoint(of_part), parts))
-
-    def _batch(self, model: AbstractModel, states: PyTree[Array], losses: Any) -> TrainedBatch:
-        """Return the batch; only model updates need the initial states."""
-        initial_states = None
-        if self.keeps_states:
-            initial_states = jax.vmap(lambda trial, key: initial_state(model, trial, key=key))(
-                self.trials, self.keys
-            )
-        return TrainedBatch(
-            model, self.trials, self.keys, initial_states, states, losses, self.loss, self.number
-        )
+__all__ = ["AbstractGradient", "BackpropThroughTime", "EvolutionStrategies"]
 
 
 class AbstractGradient(eqx.Module):
@@ -125,6 +25,8 @@ class AbstractGradient(eqx.Module):
 
     - `serves_line_search`: whether optimizers may evaluate and differentiate the loss at other parameters, as
         `optax.lbfgs` does; else these are refused. A field or an attribute of the class.
+    - `returns_change`: whether it returns the change of the parameters itself, which is added to them as it
+        is. The trainer then takes no optimizer.
 
     !!! example
 
@@ -150,13 +52,16 @@ class AbstractGradient(eqx.Module):
     """
 
     serves_line_search = False
+    returns_change = False
 
-    def init(self, params: PyTree) -> PyTree[Array]:
+    def init(self, params: PyTree, model: AbstractModel, *, key: Key[Array, ""]) -> PyTree[Array]:
         """Return what is carried into the first batch of one member, numbers or arrays; None by default.
 
         **Arguments:**
 
         - `params`: the model with None in place of all that is trained in no batch.
+        - `model`: the whole model.
+        - `key`: a key for random draws, different for each member.
         """
         return None
 
@@ -234,7 +139,7 @@ class EvolutionStrategies(AbstractGradient):
         if self.std_rate is not None:
             check_non_negative("std_rate", self.std_rate)
 
-    def init(self, params: PyTree) -> PyTree[Array]:
+    def init(self, params: PyTree, model: AbstractModel, *, key: Key[Array, ""]) -> PyTree[Array]:
         return jax.tree.map(lambda leaf: jnp.full_like(leaf, 1.0) * jnp.log(self.std), params)
 
     def __call__(
@@ -275,29 +180,3 @@ def _utilities(losses: Float[Array, " k"]) -> Float[Array, " k"]:
     is_equal = losses[:, None] == losses
     shared = jnp.mean(jnp.broadcast_to(utilities, (n, n)), axis=1, where=is_equal)
     return jnp.where(jnp.all(is_equal), 0.0, shared)  # whose sum is zero only to rounding
-
-
-def sum_over_parts(
-    function: Callable[[Any], tuple[PyTree[Array], PyTree[Array]]], parts: PyTree[Array]
-) -> tuple[PyTree[Array], PyTree[Array]]:
-    """Return the sums over parts of what a function returns first, and the stacks of what it returns then."""
-    # A scan needs its sums before the first part; only shapes are evaluated here.
-    shapes, _ = jax.eval_shape(function, jax.tree.map(lambda leaf: leaf[0], parts))
-    zeros = jax.tree.map(lambda shape: jnp.zeros(shape.shape, shape.dtype), shapes)
-
-    def add_part(sums: PyTree[Array], part: Any) -> tuple[PyTree[Array], PyTree[Array]]:
-        part_sum, outcome = function(part)
-        return jax.tree.map(jnp.add, sums, part_sum), outcome
-
-    return jax.lax.scan(add_part, zeros, parts)
-
-
-def split_batch(batch: PyTree[Array], num_minibatches: int) -> PyTree[Array]:
-    """Return arrays with axes (part, example, ...)."""
-    check_positive_int("num_minibatches", num_minibatches)
-    sizes = {leaf.shape[0] for leaf in jax.tree.leaves(batch)}
-    if len(sizes) != 1 or min(sizes) % num_minibatches:
-        raise ValueError(
-            f"`batch` must divide into {num_minibatches} equal minibatches, got leading axes {sorted(sizes)}."
-        )
-    return jax.tree.map(lambda leaf: leaf.reshape(num_minibatches, -1, *leaf.shape[1:]), batch)

@@ -8,16 +8,17 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
+from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, PyTree
 
 from popsim._compiled import as_array, jit_fast_compile, map_trials
 from popsim._shared.checks import explain_traced_code
-from popsim._shared.other_draws import refuse_other_draws
+from popsim._shared.other_draws import guard_tracing, refuse_other_draws
 from popsim.loss import Loss, LossValues
 from popsim.per_member import aligned_mask, member_values, with_member_values
 from popsim.randomness import as_key, key_stream, trial_keys
 from popsim.task import AbstractTask, differs_between_members
-from popsim.training.steps.gradients import AbstractGradient, BackpropThroughTime, BatchRun
+from popsim.training.steps.batch_runs import BatchRun
+from popsim.training.steps.gradients import AbstractGradient, BackpropThroughTime
 from popsim.training.steps.model_updates import AbstractModelUpdate, first_carry, update_model
 from popsim.training.steps.optimizers import learning_rate_of
 from popsim.training.steps.train_state import OWN, TrainState, optimizer_step, state_parts
@@ -186,10 +187,12 @@ class MemberStep(eqx.Module):
     starts_finite: PyTree[bool] | None = None  # what of optimizer's state and gradient's carry is checked
     gradient: AbstractGradient = BackpropThroughTime()
 
-    def initial_carry(self, model: Any, params: PyTree) -> MemberCarry:
+    def initial_carry(self, model: Any, params: PyTree, *, key: Key[Array, ""]) -> MemberCarry:
         loss = None if self.loss_update_func is None else self.task.loss
         updates = tuple(first_carry(update, model) for update in self.updates)
-        gradient = jax.tree.map(jnp.asarray, self.gradient.init(params))
+        with guard_tracing("`init` of `gradient`", "(params, model, *, key)", self.gradient):
+            first = self.gradient.init(params, model, key=key_stream(key, "start of the gradient"))
+        gradient = jax.tree.map(jnp.asarray, first)
         return MemberCarry(loss, updates, jnp.asarray(NOT_FROZEN), gradient=gradient)
 
     def __call__(
