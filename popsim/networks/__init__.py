@@ -14,6 +14,7 @@ from popsim.networks import (
     plasticity,
     rate_networks,
     registry,
+    spiking,
 )
 from popsim.networks.activity import *
 from popsim.networks.area_rnn import *
@@ -29,9 +30,10 @@ from popsim.networks.plasticity import *
 from popsim.networks.rate_networks import *
 from popsim.networks.registry import *
 from popsim.networks.registry import NETWORKS
+from popsim.networks.spiking import *
 
 # Networks are listed in this order, not in that of their modules; any other comes after them.
-_LISTED = ("gru", "tanh", "lstm", "vanilla", "low-rank", "two-areas", "short-term")
+_LISTED = ("gru", "tanh", "lstm", "vanilla", "low-rank", "two-areas", "short-term", "spiking")
 for _name in dict.fromkeys((*_LISTED, *NETWORKS)):
     NETWORKS[_name] = NETWORKS.pop(_name)
 
@@ -49,3 +51,4 @@ __all__ += linear_controller.__all__
 __all__ += plasticity.__all__
 __all__ += rate_networks.__all__
 __all__ += registry.__all__
+__all__ += spiking.__all__

@@ -128,4 +128,4 @@ def build_of_one_size(n_units, *, key):
 def test_a_name_is_registered_once(as_users_run):
     with pytest.raises(ValueError, match="`name` .* 'gru' again"):
         register_network("gru")(build_of_one_size)
-    assert [*NETWORKS] == ["gru", "tanh", "lstm", "vanilla", "low-rank", "two-areas", "short-term"]
+    assert [*NETWORKS] == ["gru", "tanh", "lstm", "vanilla", "low-rank", "two-areas", "short-term", "spiking"]
