@@ -42,7 +42,7 @@ SCALES = {"touch": 0.1, "vision": [5e-4, 5e-4, 0.015, 0.015]}  # yes or no; m, m
 WRONG = np.array(CHANCES)[[3, 0, 2, 4, 1]]  # chances told in place of the others, without correlation
 PREPARED = HOLD.onsets[0] - 1  # the last step before any push
 WINDOW, PUSH = InEpoch("push"), FromTrial(lambda trial: trial.conditions["push"])
-GATES = {"J / J*": optimum_gate(1.03), "early slope": (0.92, 1.08), "early r²": (0.98, 1 + 1e-9)}
+GATES = {"J / J*": optimum_gate(1.02), "early slope": (0.92, 1.08), "early r²": (0.98, 1 + 1e-9)}
 MISSED = {"felt after 30 ms": ("J / J*",), "foresees nothing": ("J / J*", "early slope")}  # others miss all
 
 

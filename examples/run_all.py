@@ -25,6 +25,7 @@ SCRIPTS = (
     "inertial_anisotropy",
     "flexible_feedback",
     "limb_dynamics",
+    "expected_perturbation",
     "muscle_directions",
     "oblique_noise",
     "feedback_rotations",

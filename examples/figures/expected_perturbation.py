@@ -56,7 +56,7 @@ def draw_commands(ax: Axes, answers: Mapping[str, Sequence[Answer]], hold: Hold,
     times = MS * hold.dt * (np.arange(hold.n_steps + 1) - SHOWN_ONSET)
     felt, seen = (MS * hold.dt * (steps + 1) for steps in (hold.early, hold.late))
     ax.axvspan(felt, seen, color="0.92", lw=0)
-    ax.text((felt + seen) / 2, 3.5, "felt, not\nseen yet", color="0.4", fontsize=6, ha="center", va="top")
+    ax.text((felt + seen) / 2, 3.5, "felt,\nnot\nseen", color="0.4", fontsize=6, ha="center", va="top")
     colors = plt.get_cmap("viridis")(np.linspace(0, 0.85, len(CHANCES) - 1))
     for chance, color in list(zip(CHANCES[1:], colors, strict=True))[::-1]:
         is_shown = (pushes.chance == chance) & (pushes.side > 0) & (pushes.onset == SHOWN_ONSET)
@@ -65,7 +65,7 @@ def draw_commands(ax: Axes, answers: Mapping[str, Sequence[Answer]], hold: Hold,
             ax.stairs(-network.commands[is_shown][0], times, baseline=None, color=color, lw=0.9, label=label)
         ax.stairs(-answers["optimum"][0].commands[is_shown][0], times, baseline=None, **OPTIMAL)
     ax.plot([], [], **OPTIMAL, label="optimum")
-    ax.set(xlim=(-60, 220), ylim=(-0.7, 3.6), xlabel="Time from push (ms)", ylabel="Force against push (N)")
+    ax.set(xlim=(-40, 220), ylim=(-0.7, 3.6), xlabel="Time from push (ms)", ylabel="Force against push (N)")
     ax.legend(
         loc="upper right", fontsize=6, handlelength=1.4, labelspacing=0.2, title="told", title_fontsize=6
     )

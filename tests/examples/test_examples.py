@@ -46,6 +46,7 @@ def run_script(name, folder, *options):
         ("flexible_feedback", ["--quick"], 17, 12),
         ("oblique_noise", ["--quick"], 32, 12),
         ("limb_dynamics", ["--quick"], 12, 14),
+        ("expected_perturbation", ["--quick"], 4, 18),
         ("muscle_directions", ["--quick"], 10, 3),
         ("feedback_rotations", ["--quick"], 22, 20),
         ("fast_weights", [], 5, 16),

@@ -9,7 +9,7 @@ import pytest
 
 import policy_gradient_lqr as script
 import popsim
-from references import flexible_feedback, force_field, lqr, regulator
+from references import expected_perturbation, flexible_feedback, force_field, lqr, regulator
 from references import inertial_anisotropy as limbs
 from references import limb_dynamics as posture
 from references import speed_profiles as profiles
@@ -271,3 +271,52 @@ def test_the_best_answer_is_the_least_squares_solution_for_all_commands_at_once(
     late = solution[n_common:].reshape(len(loads), -1, 2)
     np.testing.assert_allclose(found.commands[:, n_common // 2 :], late, rtol=0, atol=1e-7)
     np.testing.assert_allclose(found.commands[:, : n_common // 2], 0, rtol=0, atol=1e-12)
+
+
+# Expected perturbations
+
+
+@pytest.mark.parametrize("felt_after", [0, 2, 4])
+@pytest.mark.parametrize("chance", [0.25, 0.5, 1.0])
+def test_the_best_answer_to_expected_pushes_is_the_best_of_all_policies(chance, felt_after):
+    """A policy has a command for each step and for each thing that can be known then; least squares."""
+    hold = expected_perturbation.Hold(
+        n_steps=16, onsets=(2, 5), push_steps=3, early=2, late=4, effort_weight=1e-4
+    )
+    pushes = expected_perturbation.all_pushes(hold)
+    is_met = pushes.chance == chance
+    known, chosen = {}, []
+    for side, onset in zip(pushes.side[is_met], pushes.onset[is_met], strict=True):
+        for t in range(hold.n_steps):
+            felt, seen = t > onset + felt_after, t > onset + hold.late
+            chosen.append(known.setdefault((t, felt and onset, seen and side), len(known)))
+    n_pushes, steps = int(is_met.sum()), np.arange(hold.n_steps)
+    commands = np.eye(len(known))[chosen].reshape(n_pushes, hold.n_steps, -1)
+    to_positions = hold.dt**2 * np.tril(
+        steps[:, None] - steps + 0.5
+    )  # half a step in its own, then whole ones
+    since = steps - pushes.onset[is_met][:, None]
+    loads = hold.force * pushes.side[is_met][:, None] * ((since >= 0) & (since < hold.push_steps))
+    often = np.sqrt(pushes.weights[is_met])[:, None]
+    rows = [
+        often[..., None] * (to_positions @ commands),
+        hold.effort_weight**0.5 * often[..., None] * commands,
+    ]
+    wanted = np.concatenate([-often * (loads @ to_positions.T), np.zeros_like(loads)])
+    solution, cost, *_ = np.linalg.lstsq(np.concatenate(rows).reshape(-1, len(known)), wanted.ravel())
+    found = expected_perturbation.answer(hold, pushes, felt_after)
+    assert pushes.weights[is_met] @ found.costs[is_met] == pytest.approx(cost[0], rel=1e-9)
+    np.testing.assert_allclose(found.commands[is_met], commands @ solution, rtol=0, atol=1e-7)
+
+
+def test_early_commands_of_the_best_controller_are_a_line_over_the_chance():
+    hold = expected_perturbation.Hold()
+    pushes = expected_perturbation.all_pushes(hold)
+    assert pushes.weights.sum() == pytest.approx(1)
+    for delay in (hold.early, hold.late):
+        commands = expected_perturbation.answer(hold, pushes, delay).commands
+        slope, r_squared = expected_perturbation.line(
+            expected_perturbation.early_commands(hold, pushes, commands)
+        )
+        assert slope < 0 and r_squared == pytest.approx(1)
+    assert expected_perturbation.line(np.array([-1, -1, 0, 1, 1.0])) == pytest.approx((1.2, 0.9))
