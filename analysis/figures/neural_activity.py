@@ -15,6 +15,7 @@ from popsim.analysis.figures.style import COLORS
 
 __all__ = [
     "draw_hidden_activity",
+    "draw_raster",
     "draw_state_space",
     "draw_rotation_plane",
     "draw_demixed_component",
@@ -34,6 +35,19 @@ def draw_hidden_activity(ax: Axes, hidden: Float[np.ndarray, "time unit"], *, dt
     extent = (0, n_steps * dt, n_units + 0.5, 0.5)
     style.draw_signed_map(ax, hidden[:, order].T, label="activity", extent=extent)
     ax.set(xlabel="time (s)", ylabel="unit (by time of peak)")
+    return ax
+
+
+def draw_raster(ax: Axes, spikes: Float[np.ndarray, "time unit"], *, dt: float) -> Axes:
+    """Draw a tick for each spike, a row for each unit.
+
+    **Arguments:**
+
+    - `spikes`: of one trial, or of one unit with an axis of trials in place of that of units.
+    """
+    rows = [dt * np.flatnonzero(row) for row in np.asarray(spikes).T]
+    ax.eventplot(rows, lineoffsets=np.arange(1, len(rows) + 1), linelengths=0.8, linewidths=0.6, color="k")
+    ax.set(xlim=(0, dt * len(spikes)), ylim=(len(rows) + 0.5, 0.5), xlabel="time (s)", ylabel="unit")
     return ax
 
 

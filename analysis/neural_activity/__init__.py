@@ -11,6 +11,7 @@ from popsim.analysis.neural_activity import (
     maximum_entropy,
     preprocessing,
     rotational_dynamics,
+    spikes,
     tuning,
     unit_clusters,
 )
@@ -20,6 +21,7 @@ from popsim.analysis.neural_activity.decoding import *
 from popsim.analysis.neural_activity.maximum_entropy import *
 from popsim.analysis.neural_activity.preprocessing import *
 from popsim.analysis.neural_activity.rotational_dynamics import *
+from popsim.analysis.neural_activity.spikes import *
 from popsim.analysis.neural_activity.tuning import *
 from popsim.analysis.neural_activity.unit_clusters import *
 
@@ -30,5 +32,6 @@ __all__ += components.__all__
 __all__ += decoding.__all__
 __all__ += maximum_entropy.__all__
 __all__ += rotational_dynamics.__all__
+__all__ += spikes.__all__
 __all__ += tuning.__all__
 __all__ += unit_clusters.__all__

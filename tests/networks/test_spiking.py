@@ -8,6 +8,7 @@ import pytest
 
 import popsim
 from popsim import networks, tasks
+from popsim.analysis import neural_activity
 from popsim.training import TaskTrainer, adam, cosine_decay
 
 DT, TAU, TAU_OUT, TAU_ADAPTATION, N_REFRACTORY, BETA = 0.001, 0.02, 0.03, 0.2, 3, 0.3
@@ -112,3 +113,18 @@ def test_what_cannot_be_is_refused(getkey):
         spiking(key=getkey()).with_dt(0.002)
     with pytest.raises(ValueError, match="`dt` must be that of the network, 0.001 s, got 0.002 s"):
         popsim.NetworkModel(spiking(key=getkey()), dt=0.002)
+
+
+def test_the_irregularity_of_clocks_and_of_poisson_spikes():
+    """Both in closed form; a unit without spikes has none."""
+    random = np.random.default_rng(0)
+    poisson = random.uniform(size=(1, 200, 2000)) < 0.01
+    clock = np.broadcast_to(np.arange(2000) % 50 == 0, poisson.shape)
+    spikes = np.stack([poisson, clock, np.zeros_like(poisson)], axis=-1).astype(float)
+    rates = neural_activity.firing_rates(spikes, dt=DT)
+    assert rates.shape == (1, 200, 3)
+    np.testing.assert_allclose(rates.mean(axis=(0, 1)), [10, 20, 0], rtol=0.02)
+    np.testing.assert_allclose(neural_activity.interval_variation(spikes), [[0.995, 0, np.nan]], atol=0.02)
+    np.testing.assert_allclose(neural_activity.fano_factor(spikes), [[0.99, 0, np.nan]], atol=0.15)
+    with pytest.raises(ValueError, match="`spikes` must have two trials or more, got 1"):
+        neural_activity.fano_factor(spikes[:, :1])

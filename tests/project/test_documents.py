@@ -43,6 +43,7 @@ LIBRARY_PAGES = [
     "README.md",
     "docs/start/ten_minutes.md",
     "docs/how_to/extending.md",
+    "docs/how_to/learning_rules.md",
     "docs/how_to/reinforcement_learning.md",
     "docs/how_to/tasks.md",
 ]
