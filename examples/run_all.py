@@ -29,6 +29,7 @@ SCRIPTS = (
     "muscle_directions",
     "oblique_noise",
     "feedback_rotations",
+    "savings",
     "context_integration",
     "flip_flop",
     "flip_flop_fixed_points",

@@ -46,7 +46,6 @@ def draw_figure(
     folder: Path,
     results: Mapping[int, Comparison],
     noises: Sequence[str],
-    most_left: float,
     least_saved: float,
 ) -> list[Path]:
     """Draw the figure and write it as PNG and PDF.
@@ -56,7 +55,7 @@ def draw_figure(
     - `folder`: where it is written; made if it does not exist.
     - `results`: by number of units; the courses shown are those of the number in the middle.
     - `noises`: the names of both noises.
-    - `most_left`, `least_saved`: the gates.
+    - `least_saved`: the share that networks with little noise have to save.
 
     **Returns:** the files.
     """
@@ -66,9 +65,9 @@ def draw_figure(
         draw_washout(axes[0, 0], results[n_units], noises, n_units)
         draw_losses(axes[0, 1], results[n_units], noises)
         draw_ratios(axes[0, 2], results[n_units], noises)
-        draw_left(axes[1, 0], results, most_left, least_saved)
-        draw_sizes(axes[1, 1], results, "saved", "Saved after long washout (%)", noises)
-        draw_sizes(axes[1, 2], results, "shift kept", "Shift of preparation kept (%)", ())
+        draw_head_start(axes[1, 0], results, least_saved)
+        draw_sizes(axes[1, 1], results, "saved", "Saved (%)", noises)
+        draw_sizes(axes[1, 2], results, "shift kept", "Shift kept (%)", ())
         axes[1, 1].axhline(100 * least_saved, color="0.6", lw=0.6, ls=":", zorder=0)
         for letter, ax in zip("abcdef", axes.flat, strict=True):
             ax.set_title(letter, loc="left", fontweight="bold", fontsize=9)
@@ -78,7 +77,7 @@ def draw_figure(
 
 
 def of_noise(values: np.ndarray, number: int) -> np.ndarray:
-    """The mean over the members [..., member] of one noise."""
+    """The mean over the members [..., member] of one noise, which follow each other."""
     return values.reshape(*values.shape[:-1], 2, -1)[..., number, :].mean(axis=-1)
 
 
@@ -91,8 +90,7 @@ def draw_washout(ax: Axes, found: Comparison, noises: Sequence[str], n_units: in
         ax.plot([], [], "o-", ms=2.5, lw=1, color=COLORS[number], label=noise)
     ax.plot([], [], ":", color=CONTROL, lw=1, label="control group")
     ax.legend(loc="lower right", handlelength=1.6)
-    ax.set(title=f"{n_units} units", ylim=(0, None))
-    ax.set(xlabel="Batches of washout", ylabel="Deviation in field (cm)")
+    ax.set(title=f"{n_units} units", xlabel="Batches of washout", ylabel="Deviation in field (cm)")
 
 
 def draw_losses(ax: Axes, found: Comparison, noises: Sequence[str]) -> None:
@@ -105,8 +103,8 @@ def draw_losses(ax: Axes, found: Comparison, noises: Sequence[str]) -> None:
     )
     for label, losses, style in shown:
         ax.plot(of_noise(losses, 0), label=label, **style)
-    ax.legend(loc="upper right", handlelength=1.6)
-    ax.set(title=noises[0], ylim=(0, None), xlabel="Batches in field", ylabel="Loss")
+    ax.legend(loc="upper right", handlelength=1.4, borderaxespad=0)
+    ax.set(title=noises[0], ylim=(0, 1.2 * ax.get_ylim()[1]), xlabel="Batches in field", ylabel="Loss")
 
 
 def draw_ratios(ax: Axes, found: Comparison, noises: Sequence[str]) -> None:
@@ -119,30 +117,27 @@ def draw_ratios(ax: Axes, found: Comparison, noises: Sequence[str]) -> None:
     for name, style in (("short washout", "--"), ("long washout", "-")):
         ax.plot([], [], style, color=CONTROL, lw=1, label=name)
     ax.axhline(100, color="k", lw=0.6, zorder=0)
-    ax.legend(loc="lower right", handlelength=1.8)
-    ax.set(xlabel="Batches in field", ylabel="Loss, relative to control group (%)")
+    ax.legend(loc="lower left", handlelength=1.8, borderaxespad=0)
+    ax.set(ylim=(ax.get_ylim()[0] - 10, None), title="relative to control group")  # room for the legend
+    ax.set(xlabel="Batches in field", ylabel="Loss (%)")
 
 
-def draw_left(ax: Axes, results: Mapping[int, Comparison], most_left: float, least_saved: float) -> None:
-    """What each network saves beside what was left of its loss, with the gate of networks that save."""
-    ax.fill_between([-1, 100 * most_left], 100 * least_saved, 40, color="0.92", lw=0, zorder=0)
-    ax.plot([-1, 40], [-1, 40], color="0.6", lw=0.6, ls=":", zorder=0)
+def draw_head_start(ax: Axes, results: Mapping[int, Comparison], least_saved: float) -> None:
+    """What each network saves beside what it would save by a head start, with the gate of little noise."""
+    most = 100 * max(float(np.max(found.shares["saved"]["short"])) for found in results.values()) + 3
+    along = np.array([-1, 100 * least_saved, most])
+    ax.fill_between(along, np.maximum(along, 100 * least_saved), most, color="0.92", lw=0, zorder=0)
+    ax.plot([-1, most], [-1, most], color="0.6", lw=0.6, ls=":", zorder=0)
     for marker, found in zip(MARKERS, results.values(), strict=False):
         for name in ("short", "long"):
-            pairs = zip(found.shares["left of loss"][name], found.shares["saved"][name], strict=True)
-            for color, (left, saved) in zip(COLORS, pairs, strict=True):
+            pairs = zip(found.shares["head start"][name], found.shares["saved"][name], strict=True)
+            for color, (expected, saved) in zip(COLORS, pairs, strict=True):
                 fill = color if name == "long" else "w"
-                ax.plot(100 * left, 100 * saved, marker, ms=3.4, mfc=fill, mec=color, mew=0.8, ls="")
+                ax.plot(100 * expected, 100 * saved, marker, ms=3.4, mfc=fill, mec=color, mew=0.8, ls="")
     for fill, label in (("w", "short washout"), (CONTROL, "long washout")):
         ax.plot([], [], "o", ms=3.4, mfc=fill, mec=CONTROL, mew=0.8, label=label)
     ax.legend(loc="lower right", handlelength=0.8)
-    most = 100 * max(
-        float(np.max(each.shares[what]["short"]))
-        for each in results.values()
-        for what in ("left of loss", "saved")
-    )
-    ax.set(xlim=(-1, most + 2), ylim=(-1, most + 2))
-    ax.set(xlabel="Left of loss before exposure (%)", ylabel="Saved of loss (%)")
+    ax.set(xlim=(-1, most), ylim=(-1, most), xlabel="Head start alone would save (%)", ylabel="Saved (%)")
 
 
 def draw_sizes(

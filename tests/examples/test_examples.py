@@ -49,6 +49,7 @@ def run_script(name, folder, *options):
         ("expected_perturbation", ["--quick"], 4, 18),
         ("muscle_directions", ["--quick"], 10, 3),
         ("feedback_rotations", ["--quick"], 22, 20),
+        ("savings", ["--quick"], 12, 6),
         ("fast_weights", [], 5, 16),
         ("policy_gradient_lqr", [], 12, 7),
         ("chaos", ["--quick"], 14, 5),
