@@ -118,11 +118,11 @@ def test_what_cannot_be_is_refused(getkey):
 def test_the_irregularity_of_clocks_and_of_poisson_spikes():
     """Both in closed form; a unit without spikes has none."""
     random = np.random.default_rng(0)
-    poisson = random.uniform(size=(1, 200, 2000)) < 0.01
-    clock = np.broadcast_to(np.arange(2000) % 50 == 0, poisson.shape)
+    poisson = random.uniform(size=(1, 1000, 1000)) < 0.01
+    clock = np.broadcast_to(np.arange(1000) % 50 == 0, poisson.shape)
     spikes = np.stack([poisson, clock, np.zeros_like(poisson)], axis=-1).astype(float)
     rates = neural_activity.firing_rates(spikes, dt=DT)
-    assert rates.shape == (1, 200, 3)
+    assert rates.shape == (1, 1000, 3)
     np.testing.assert_allclose(rates.mean(axis=(0, 1)), [10, 20, 0], rtol=0.02)
     np.testing.assert_allclose(neural_activity.interval_variation(spikes), [[0.995, 0, np.nan]], atol=0.02)
     np.testing.assert_allclose(neural_activity.fano_factor(spikes), [[0.99, 0, np.nan]], atol=0.15)
