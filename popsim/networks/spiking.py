@@ -153,7 +153,7 @@ class SpikingRNN(building.AbstractRateNetwork, building.RecurrentWeights):
         received = self.recurrent_weights @ hidden.spike
         voltage = keep * hidden.voltage + (1 - keep) * drive + received + noise - reset
         threshold, adaptation = 1.0, None
-        if self.adaptation is not None:
+        if self.adaptation is not None and hidden.adaptation is not None:
             adaptation = jnp.exp(-self.dt / self.tau_adaptation) * hidden.adaptation + hidden.spike
             threshold = 1 + self.adaptation * adaptation
         may_spike = jax.lax.stop_gradient(hidden.waits) <= 0

@@ -106,7 +106,7 @@ class EProp(AbstractOnlineGradient):
 
         def forward(body: Array, hidden: Hidden, params: PyTree) -> Array:
             """Return the numbers of the body after the step, and the cost, for a given hidden state."""
-            model = eqx.combine(params, at.model)
+            model: Any = eqx.combine(params, at.model)
             sizes = (model.network.n_inputs, model.network.n_outputs)
             given = _GivenHidden(model.network, hidden, *sizes)
             model = eqx.tree_at(lambda model: model.network, model, given)
@@ -141,7 +141,7 @@ class EProp(AbstractOnlineGradient):
 
         hidden, n = before.network.hidden, len(traces)
         _, pull = jax.vjp(lambda params: hidden_after(params, hidden, at.model), params)
-        given = eqx.combine(params, at.model)
+        given: Any = eqx.combine(params, at.model)
         given = eqx.tree_at(lambda model: model.network, given, given.network.with_given_rates())
         nothing = jax.tree.map(lambda _: None, given)
         _, push = jax.linearize(lambda hidden: hidden_after(nothing, hidden, given), hidden)
@@ -264,7 +264,7 @@ class FeedbackAlignment(AbstractGradient):
                 f"{short_repr(network)}."
             )
         weights = network.projections()["readout"].where(network)
-        feedback = self.feedback
+        feedback: Any = self.feedback
         if feedback is None:
             draws = jax.random.normal(key_stream(key, "feedback"), weights.shape, weights.dtype)
             feedback = draws / jnp.sqrt(weights.shape[-1])
@@ -292,7 +292,7 @@ def _is_aligned_or_none(node: Any) -> bool:
     return node is None or isinstance(node, _AlignedWeights)
 
 
-def _readout_of(model: AbstractModel) -> Callable[[Any], Any]:
+def _readout_of(model: Any) -> Callable[[Any], Any]:
     where = model.network.projections()["readout"].where
     return lambda model: where(model.network)
 

@@ -76,7 +76,7 @@ class _LeastSquares(AbstractGradient):
     ) -> tuple[tuple[Array, ...], Hidden]:
         """Return what each of the weights puts out too much before a step, and the other network after it."""
 
-    def _fitted(self, tree: PyTree, model: AbstractModel) -> tuple[Any, ...]:
+    def _fitted(self, tree: Any, model: Any) -> tuple[Any, ...]:
         projections = model.network.projections()
         return tuple(projections[name].where(tree.network) for name in self.learned)
 
@@ -91,7 +91,8 @@ class _LeastSquares(AbstractGradient):
                 f"{type(run.trials.targets).__name__}."
             )
         P, description = carry
-        reader = run.model.network.projections()["readout"].pre
+        model: Any = run.model
+        reader = model.network.projections()["readout"].pre
 
         def with_weights(weights: tuple[Array, ...]) -> PyTree:
             return eqx.tree_at(lambda tree: self._fitted(tree, run.model), params, weights)
@@ -103,7 +104,7 @@ class _LeastSquares(AbstractGradient):
 
             def step(carry: Any, at: StepRun) -> tuple[Any, PyTree[Array]]:
                 state, other, weights, P, costs = carry
-                network = eqx.combine(with_weights(weights), run.model).network
+                network = eqx.combine(with_weights(weights), model).network
                 hidden = state.network.hidden
                 received = jnp.zeros(network.n_inputs, P.dtype)
                 rates = reader(network, NetworkStep(received, hidden, hidden))
@@ -126,8 +127,8 @@ class _LeastSquares(AbstractGradient):
             start = trial.start(with_weights(learner[0]))
             other = self.start_other(start.network.hidden)
             nothing = LossValues({term.name: jnp.zeros(()) for term in run.loss.terms})
-            (_, _, *learner, costs), states = trial.scan(step, (start, other, *learner, nothing))
-            return tuple(learner), (states, costs)
+            (_, _, weights, P, costs), states = trial.scan(step, (start, other, *learner, nothing))
+            return (weights, P), (states, costs)
 
         before = self._fitted(params, run.model)
         (weights, P), (states, costs) = run.in_turn(of_trial, (before, P))
