@@ -1,12 +1,14 @@
 """Rates and irregularity of spikes."""
 
+from typing import Any
+
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Array, Float, Shaped
 
 from popsim._shared.checks import check_positive
 from popsim.analysis._arrays import Activity, as_activity
 
-__all__ = ["firing_rates", "interval_variation", "fano_factor"]
+__all__ = ["bits_per_spike", "firing_rates", "interval_variation", "fano_factor"]
 
 
 def firing_rates(spikes: Activity, *, dt: float) -> Float[np.ndarray, "member trial unit"]:
@@ -44,3 +46,41 @@ def fano_factor(spikes: Activity) -> Float[np.ndarray, "member unit"]:
         raise ValueError(f"`spikes` must have two trials or more, got {counts.shape[1]}.")
     with np.errstate(invalid="ignore"):
         return counts.var(axis=1, ddof=1) / counts.mean(axis=1)
+
+
+def bits_per_spike(
+    rates: Activity, spikes: Shaped[Array | np.ndarray, "trial time unit"], *, dt: float, counts: Any = None
+) -> Float[np.ndarray, " member"]:
+    """Return how many bits a spike is better predicted by rates than by the mean rate of its unit.
+
+    The log likelihood of Poisson counts, minus that of the mean count of each unit in what is scored, divided
+    by the number of spikes and by log 2: the score of the Neural Latents Benchmark (Pei et al. 2021, arXiv
+    2109.04463; checked against the formula of their package nlb_tools, which takes counts a bin, not
+    spikes/s). 0 is as good as the mean; the score says nothing of what rates have that spikes do not show.
+
+    **Arguments:**
+
+    - `rates`: predicted rates in spikes/s, above zero where there are spikes.
+    - `spikes`: the number of spikes in each time step, the same for all members.
+    - `dt`: the time step in seconds.
+    - `counts`: which of them are scored, of a shape that broadcasts to that of `spikes`; by default all.
+    """
+    expected, observed = as_activity("rates", rates) * dt, np.asarray(spikes, float)
+    check_positive("dt", dt)
+    if observed.shape != expected.shape[1:]:
+        raise ValueError(f"`spikes` must be of shape {expected.shape[1:]}, got {observed.shape}.")
+    scored = np.broadcast_to(True if counts is None else np.asarray(counts) > 0, observed.shape)
+    n_scored = np.maximum(scored.sum(axis=(0, 1)), 1)
+    mean = np.where(scored, observed, 0.0).sum(axis=(0, 1)) / n_scored  # of each unit
+    n_spikes = observed[scored].sum()
+    if n_spikes == 0:
+        raise ValueError("`spikes` must have a spike where they are scored, got none.")
+
+    def log_likelihood(expected: Float[np.ndarray, "trial time unit"]) -> float:
+        expected, counted = expected[scored], observed[scored]
+        with np.errstate(divide="ignore"):
+            logs = np.where(counted > 0, counted * np.log(expected), 0.0)  # log k! is in both
+        return np.sum(logs - expected)
+
+    null = log_likelihood(np.broadcast_to(mean, observed.shape))
+    return np.array([log_likelihood(own) - null for own in expected]) / (n_spikes * np.log(2))

@@ -3,7 +3,7 @@
 import abc
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import equinox as eqx
 import jax
@@ -50,6 +50,7 @@ class AbstractRateTerm(AbstractWeightedMean):
     - `units`: the units to which the recorded ones belong, in their order: numbers of units, such as
         `range(30)`; the name of a group of the network, such as an area; or a function that selects a part of
         the hidden state at one time step. By default all units.
+    - `of`: "activity" of the units, or the "output" of the network, where each output is a recorded unit.
     - `rates`: the name of the recording in `Trial.recordings`.
     - `rate_fn`: from the activity of units to rates, elementwise, such as `lambda activity: 20.0 * activity`.
     - `unit_weights`: the weight of each unit, at least 0; uniform by default.
@@ -59,6 +60,7 @@ class AbstractRateTerm(AbstractWeightedMean):
     units: UnitSelector | tuple[int, ...] | None = eqx.field(
         static=True, converter=_as_units, default=None, kw_only=True
     )
+    of: Literal["activity", "output"] = eqx.field(static=True, default="activity", kw_only=True)
     rates: str = eqx.field(static=True, default="rates", kw_only=True)
     rate_fn: Callable[[Array], Array] | None = eqx.field(static=True, default=None, kw_only=True)
     unit_weights: Float[Array, " unit"] | None = eqx.field(
@@ -66,6 +68,10 @@ class AbstractRateTerm(AbstractWeightedMean):
     )
 
     def __check_init__(self):
+        if self.of not in ("activity", "output") or (self.of == "output" and self.units is not None):
+            raise ValueError(
+                f'`of` must be "activity", or without `units` "output", got {self.of!r} and {self.units!r}.'
+            )
         if self.unit_weights is not None:
             checks.check_non_negative("unit_weights", self.unit_weights)
 
@@ -116,7 +122,10 @@ class AbstractRateTerm(AbstractWeightedMean):
         return jnp.sum(weights * self.cost(activity, reference.values, dt))
 
     def _activity(self, states: Any, model: AbstractModel, n_recorded: int) -> Rates:
-        activity = activity_over_time(self.name, states, model, self.units)
+        if self.of == "output":
+            activity = states.network.output
+        else:
+            activity = activity_over_time(self.name, states, model, self.units)
         if activity.ndim != 2 or activity.shape[1] != n_recorded:
             raise ValueError(
                 f"`units` of {self.name!r} must be as many as were recorded, {n_recorded}, such as "
@@ -163,11 +172,13 @@ class SpikeCountLikelihood(AbstractRateTerm):
 
     - `baseline`: the rate of a unit without activity, in spikes/s; above zero, as a unit that cannot fire
         makes a spike impossible.
+    - `log_rates`: whether r is the logarithm of a rate in spikes/s, so that λ = dt exp(r) without a baseline.
     """
 
     name: str = eqx.field(static=True, default="spike count likelihood", kw_only=True)
     rates: str = eqx.field(static=True, default="spikes", kw_only=True)
     baseline: float = eqx.field(static=True, converter=plain_number, default=0.1, kw_only=True)
+    log_rates: bool = eqx.field(static=True, default=False, kw_only=True)
 
     def __check_init__(self):
         checks.check_positive("baseline", self.baseline)
@@ -181,6 +192,9 @@ class SpikeCountLikelihood(AbstractRateTerm):
             )
 
     def cost(self, activity, recorded, dt):
+        if self.log_rates:
+            log_expected = self.rates_of(activity) + math.log(dt)
+            return jnp.exp(log_expected) - recorded * log_expected + gammaln(recorded + 1.0)
         if self.rate_fn not in (jnp.exp, jax.lax.exp):
             return self._cost(self.rates_of(activity), recorded, dt)
         # The rate overflows at activities at which λ does not. The baseline is lost in rounding there.

@@ -104,6 +104,19 @@ def test_the_likelihood_of_spike_counts_is_that_of_poisson(run, getkey):
     assert_gradients_agree(value, states.network.hidden, getkey())
 
 
+def test_outputs_may_be_log_rates_of_units(run, getkey):
+    states, trial, model = run
+    output = jax.random.normal(getkey(), (N_STEPS, 3))
+    states = dataclasses.replace(states, network=dataclasses.replace(states.network, output=output))
+    spikes = np.asarray(trial.recordings["spikes"].values)
+    weights = np.broadcast_to(np.arange(N_STEPS)[:, None] > 0, spikes.shape).astype(float)
+    term = SpikeCountLikelihood(of="output", log_rates=True)
+    cost = -poisson.logpmf(spikes, DT * np.exp(np.asarray(output)))
+    assert_values((states, trial, model), (term, weights, cost))
+    with pytest.raises(ValueError, match='`of` must be "activity", or without `units` "output", got'):
+        SpikeCountLikelihood(of="output", units=UNITS)
+
+
 def test_exponential_rates_overflow_no_sooner_than_expected_counts(getkey):
     """In single precision an exponential overflows from 89 on; some units that do not count are at 1000."""
     network = popsim.networks.LeakyRNN(1, 3, 1, tau=0.05, dt=DT, key=getkey())

@@ -5,6 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.stats import poisson
 
 import popsim
 from popsim import networks, tasks
@@ -128,3 +129,21 @@ def test_the_irregularity_of_clocks_and_of_poisson_spikes():
     np.testing.assert_allclose(neural_activity.fano_factor(spikes), [[0.99, 0, np.nan]], atol=0.15)
     with pytest.raises(ValueError, match="`spikes` must have two trials or more, got 1"):
         neural_activity.fano_factor(spikes[:, :1])
+
+
+def test_bits_per_spike_are_those_of_poisson_likelihoods():
+    """Of the true rates of units, of their mean, which is worth nothing, and of rates of other trials."""
+    random = np.random.default_rng(0)
+    phases = 6 * random.uniform(size=(40, 1, 3))
+    rates = 20 * np.exp(np.sin(np.arange(100)[:, None] / 9 + phases))  # spikes/s, (trial, time, unit)
+    spikes = random.poisson(0.01 * rates)
+    scored = np.arange(100)[:, None] < 80
+    mean = spikes[:, :80].mean(axis=(0, 1)) / 0.01
+    candidates = np.stack([rates, np.broadcast_to(mean, rates.shape), rates[::-1]])
+    found = neural_activity.bits_per_spike(candidates, spikes, dt=0.01, counts=scored)
+    likelihoods = poisson.logpmf(spikes, 0.01 * candidates)[..., :80, :].sum(axis=(1, 2, 3))
+    expected = (likelihoods - likelihoods[1]) / spikes[:, :80].sum() / np.log(2)
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+    assert found[0] > 0.2 and found[2] < 0
+    with pytest.raises(ValueError, match="`spikes` must have a spike where they are scored, got none"):
+        neural_activity.bits_per_spike(candidates, 0 * spikes, dt=0.01)
