@@ -6,10 +6,10 @@ networks have to go on alone for eight periods: by FORCE with their output comin
 shares no code with popsim. Networks must miss that did not learn, learned for one period, learned too slowly,
 or whose output does not come back.
 
-The nearest wrong model is FORCE with the target in place of the output coming back. It goes on alone for these
-periods, too, and only the comparison step by step rejects it. Whether networks find their cycle from another
-random start is shown without a gate: its mirror image is a cycle as well. Prints the numbers, draws the
-figure, and exits with 1 when a gate fails or a control passes.
+The nearest wrong model is FORCE with the target in place of the output coming back. It goes on alone for
+these periods, too, and only the comparison step by step rejects it. Whether networks find their cycle from
+another random start is shown without a gate: its mirror image is a cycle as well. Prints the numbers, draws
+the figure, and exits with 1 when a gate fails or a control passes.
 """
 
 import argparse
@@ -57,8 +57,8 @@ FULL, QUICK = Size(3, 500, 30), Size(1, 300, 30)
 class Sines(popsim.AbstractTask):
     """The target, for some periods in which networks learn, and eight more, which alone count."""
 
-    n_learned: int = eqx.field(static=True)
     loss: popsim.Loss = 1.0 * popsim.losses.OutputError()
+    n_learned: int = eqx.field(static=True, kw_only=True)
 
     def trial(self, *, batch: int | Array, key: Key[Array, ""]) -> popsim.Trial:
         return self.validation_trials(stacked=False)
@@ -85,8 +85,8 @@ class Learned:
     - `other`: what full-FORCE drew.
     """
 
-    untrained: popsim.NetworkModel
-    trained: popsim.NetworkModel
+    untrained: Any
+    trained: Any
     outputs: np.ndarray
     start: np.ndarray
     other: Any
@@ -133,7 +133,7 @@ def learn(ensemble: Any, rule: AbstractGradient, n_learned: int, key: Key[Array,
         model, of_member = popsim.member(ensemble, member), popsim.key_stream(key, f"network {member}")
         params, _ = select_trainables(model, trained_by(rule))
         carry = rule.init(params, model, key=of_member)
-        trained, outputs, start = run_trial(model, rule, Sines(n_learned), carry, of_member)
+        trained, outputs, start = run_trial(model, rule, Sines(n_learned=n_learned), carry, of_member)
         found.append(Learned(model, trained, np.asarray(outputs), np.asarray(start), carry[1]))
     return found
 
@@ -159,7 +159,7 @@ def without_gates(rows: list[Row]) -> list[Row]:
 
 def errors_of_other_starts(network: Learned, key: Key[Array, ""]) -> np.ndarray:
     """With fixed weights: errors of the last eight periods, at the best phase [start, sign of the output]."""
-    task = Sines(4)
+    task = Sines(n_learned=4)
     trials = popsim.repeat_trials(task.validation_trials(), N_STARTS)
     outputs = popsim.evaluate(network.trained, task, trials=trials, key=key).states.network.output[..., 0]
     last, shifts = np.asarray(outputs)[:, -N_FROZEN * PERIOD :], range(0, PERIOD, 2)
@@ -168,9 +168,9 @@ def errors_of_other_starts(network: Learned, key: Key[Array, ""]) -> np.ndarray:
 
 def reference_of(name: str, network: Learned) -> tuple[reference.Network, reference.Driven | None]:
     """The arrays of a network before it learned, and of the other network."""
-    model = network.untrained.network
-    arrays = (model.recurrent_weights, model.feedback_weights[:, 0])
-    own = reference.Network(*map(np.asarray, arrays), network.start, DT / TAU)
+    model: Any = network.untrained.network
+    J, v = np.asarray(model.recurrent_weights), np.asarray(model.feedback_weights)[:, 0]
+    own = reference.Network(J, v, network.start, DT / TAU)
     if name == "FORCE":
         return own, None
     weights, drive = network.other

@@ -49,10 +49,10 @@ def draw_figure(
 
 
 def draw_traces(axes: Sequence[Axes], outputs: Mapping[str, np.ndarray], n_learned: int) -> None:
-    """Target and outputs: without learning, as it begins, as it ends, and after eight periods alone."""
+    """Target and outputs: untrained, as it begins, as it ends, and after eight periods alone."""
     end = n_learned + N_FROZEN
     shown = {
-        "without learning": (0, 1),
+        "untrained": (0, 1),
         "learning begins": (0, 1.5),
         "learning ends": (n_learned - 1, n_learned + 1),
         "fixed weights": (end - 1.5, end),
@@ -62,14 +62,14 @@ def draw_traces(axes: Sequence[Axes], outputs: Mapping[str, np.ndarray], n_learn
     for ax, (title, (first, last)) in zip(axes, shown.items(), strict=True):
         part = slice(int(first * PERIOD), int(last * PERIOD))
         for at, (kind, color) in enumerate(COLORS.items()):
-            found = outputs["before" if title == "without learning" else kind][part]
+            found = outputs["before" if title == "untrained" else kind][part]
             ax.plot(times[part], np.clip(found, -2, 2) - 3.2 * at, color=color, lw=1.2)
             ax.plot(times[part], target[part] - 3.2 * at, color="k", lw=0.8, ls=(0, (3, 2)))
             if ax is axes[0]:
                 ax.text(
                     first - 0.08, -3.2 * at, LABELS[kind], color=color, fontsize=7, ha="right", va="center"
                 )
-        if title != "without learning":
+        if title != "untrained":
             ax.axvspan(first, min(last, max(first, n_learned)), color=LEARNS, lw=0)
         ax.set_title(title, fontsize=7)
         ax.set(xlim=(first, last), ylim=(-8.6, 1.9), yticks=[], xlabel="Periods")

@@ -1,7 +1,7 @@
 """FORCE and full-FORCE on given weights. No popsim here.
 
 A network x += a (-x + J r + v z), with r = tanh(x), a = dt / tau and the output z = w r, is to put out y.
-Least squares by recursion (Haykin, Adaptive Filter Theory, chapter 10) change w at every second step by
+Recursive least squares change w at every second step by
 
     k = P r / (1 + r' P r),      w -= (w r - y) k,      P -= k r' P,      P = I / alpha at first.
 
@@ -15,6 +15,7 @@ import dataclasses
 import numpy as np
 
 AMPLITUDES = (1.3, 0.65, 1.3 / 3, 0.325)  # of the sines, divided by 1.5
+EVERY = 2  # steps
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,7 +49,7 @@ class Course:
 def four_sines(n_steps: int, period_steps: int) -> np.ndarray:
     """The target [time]: after step t that of the time (t + 1) dt."""
     phase = 2 * np.pi * np.arange(1, n_steps + 1) / period_steps
-    return sum(size * np.sin((i + 1) * phase) for i, size in enumerate(AMPLITUDES)) / 1.5
+    return np.array(AMPLITUDES) @ [np.sin(n * phase) for n in (1, 2, 3, 4)] / 1.5
 
 
 def learn(
@@ -57,7 +58,6 @@ def learn(
     n_learned: int,
     driven: Driven | None = None,
     *,
-    every: int = 2,
     fed_target: bool = False,
 ) -> Course:
     """Run FORCE, or full-FORCE if there is a `driven` network, and then go on with fixed weights.
@@ -65,18 +65,17 @@ def learn(
     **Arguments:**
 
     - `target` [time], `n_learned`: y, and for how many steps the network learns.
-    - `every`: at every so many steps.
     - `fed_target`: whether the target comes back in place of the output while it learns.
     """
     J, w, P = network.recurrent.copy(), np.zeros(len(network.start)), np.eye(len(network.start))
     P /= network.alpha
-    x = x_driven = network.start
+    x = x_driven = wanted = network.start
     outputs, sizes = [], []
     for t in range(len(target)):
         r = np.tanh(x)
         if driven is not None:
             wanted = driven.recurrent @ np.tanh(x_driven) + driven.drive * target[t]
-        if 0 < t <= n_learned and (t - 1) % every == 0:
+        if 0 < t <= n_learned and (t - 1) % EVERY == 0:
             Pr = P @ r
             k = Pr / (1 + r @ Pr)
             w = w - (w @ r - target[t - 1]) * k
