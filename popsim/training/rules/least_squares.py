@@ -142,7 +142,7 @@ class FORCE(_LeastSquares):
     With r the rates, W the weights of the readout and e the error before the change, W changes by -e (P r)' /
     (1 + r' P r), and P by -P r r' P / (1 + r' P r). P starts as I / alpha. Errors stay small from the first
     steps on, so that a network whose output comes back to it (`popsim.networks.FeedbackRNN`) is near its
-    target while it learns. Checked against a public implementation, and by tests against NumPy.
+    target while it learns. That says nothing of the frozen network, which has to find its target alone. Checked against a public implementation, and by tests against NumPy.
 
     Trials are learned one after the other, and P is kept from batch to batch. The trainer takes no optimizer:
     `TaskTrainer(gradient=FORCE())`, with `where_train=lambda model: model.network.readout.weight`. The loss
@@ -170,7 +170,8 @@ class FullFORCE(_LeastSquares):
     its readout to y, by recursive least squares (PLoS ONE 13:e0191527). Tests compare it with NumPy. See
     `FORCE`.
 
-    `where_train` selects the recurrent weights and those of the readout.
+    `where_train` selects the recurrent weights and those of the readout. Rates that stay at zero teach
+    nothing: a network that starts at rest needs inputs, or a start as of a `FeedbackRNN`.
 
     **Arguments:**
 
