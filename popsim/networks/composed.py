@@ -62,6 +62,9 @@ class AbstractNetworkWrapper(AbstractNetwork):
         """Return what is a step of the inner network in a step of this one; by default the step itself."""
         return step
 
+    def with_given_rates(self: WrapperType) -> WrapperType:
+        return eqx.tree_at(lambda outer: outer.network, self, self.network.with_given_rates())
+
     def projections(self) -> dict[str, Projection]:
         return {name: _outer_projection(inner) for name, inner in self.network.projections().items()}
 
@@ -317,7 +320,7 @@ def _start_activity(network: AbstractNetwork) -> Units:
 
 def check_gives_logits(network: AbstractNetwork, reader: str) -> None:
     """Raise `ValueError` if a network puts out probabilities, where `reader` takes logits."""
-    function = _output_function(network)
+    function = output_function(network)
     # Results of a function with weights, such as an MLP, do not tell its form.
     if function is None or jax.tree.leaves(eqx.filter(function, eqx.is_array)):
         return
@@ -335,13 +338,13 @@ def check_gives_logits(network: AbstractNetwork, reader: str) -> None:
         )
 
 
-def _output_function(network: AbstractNetwork) -> Callable[[Array], Array] | None:
+def output_function(network: AbstractNetwork) -> Callable[[Array], Array] | None:
     """Return the last function through which the outputs of a network pass, if any."""
     if isinstance(network, StackedNetwork):
-        return _output_function(network.layers[-1])
+        return output_function(network.layers[-1])
     if isinstance(network, EncodedNetwork) and network.readout is not None:
         return network.readout
     if isinstance(network, AbstractNetworkWrapper):
-        return _output_function(network.network)
+        return output_function(network.network)
     # A field of this name in a network of the user's may be applied to something else.
     return network.output_fn if isinstance(network, AbstractReadoutNetwork) else None

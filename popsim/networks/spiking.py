@@ -73,13 +73,14 @@ class SpikingRNN(building.AbstractRateNetwork, building.RecurrentWeights):
 
     - `n_inputs`, `n_units`, `n_outputs`: the sizes.
     - `tau`, `tau_out`, `tau_adaptation`: the time constants of voltage, readout and adaptation, in seconds.
-    - `refractory`: the refractory time, in seconds.
+    - `refractory`: the least time from spike to spike, in seconds, rounded to time steps; at least one step.
     - `adaptation`: β, by how much of the threshold a spike raises it, one for all units or one per unit; None
         for none.
     - `surrogate`: from how far voltages are above the threshold to spikes, with a derivative; None for
         `Triangular(0.3)`.
     - `noise_std`: the standard deviation of the voltage of a unit that receives nothing and does not spike.
-    - `gain`: the standard deviation of W times sqrt(n_units). Units do not act on themselves.
+    - `gain`: the standard deviation of W times sqrt(n_units). At first units do not
+        act on themselves.
     - `input_gain`: the standard deviation of V times sqrt(n_inputs).
     - `dt`: the time step in seconds, that of the trials.
     - `output_fn`, `output_bias`: of the readout, as of a `GRUNetwork`.
@@ -158,7 +159,7 @@ class SpikingRNN(building.AbstractRateNetwork, building.RecurrentWeights):
             threshold = 1 + self.adaptation * adaptation
         may_spike = jax.lax.stop_gradient(hidden.waits) <= 0
         spike = jnp.where(may_spike, self.surrogate(voltage - threshold), 0.0)
-        waits = jnp.where(spike > 0, float(self.n_refractory), jnp.maximum(hidden.waits - 1, 0.0))
+        waits = jnp.where(spike > 0, max(self.n_refractory - 1.0, 0.0), jnp.maximum(hidden.waits - 1, 0.0))
         filtered = keep_out * hidden.filtered + spike
         return SpikingState(voltage, spike, filtered, jax.lax.stop_gradient(waits), adaptation)
 

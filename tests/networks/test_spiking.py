@@ -34,7 +34,7 @@ def spikes_of_numpy(network, inputs, beta):
     for t, u in enumerate(inputs):
         v = keep * v + (1 - keep) * (V @ u) + W @ z - z
         a = keep_adaptation * a + z
-        z = ((v > 1 + beta * a) & (t - last > N_REFRACTORY)).astype(float)
+        z = ((v > 1 + beta * a) & (t - last >= N_REFRACTORY)).astype(float)
         last = np.where(z > 0, t, last)
         filtered = keep_out * filtered + z
         spikes.append(z)

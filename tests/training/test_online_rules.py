@@ -1,5 +1,7 @@
 """Gradients that are computed while trials run, beside back-propagation and beside NumPy."""
 
+import dataclasses
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -127,24 +129,34 @@ class OutsideLeak(networks.AbstractNetwork):
         return {name: networks.Projection(where=select) for name, select in where.items()}
 
 
-def test_random_feedback_is_the_rule_of_its_paper(float64, getkey):
-    """The equations of Murray's notebook, with the error of the flip-flop's loss."""
+@pytest.mark.parametrize("is_random", [True, False])
+@pytest.mark.parametrize("is_outside", [True, False])
+def test_local_rules_are_sums_of_traces_times_signals(is_outside, is_random, float64, getkey):
+    """In the network of Murray's code, whose leak is outside of tanh, and in a leaky network, inside it."""
     weights = [jax.random.normal(getkey(), (N_UNITS, n)) for n in (N_UNITS, 2)]
-    model = model_of(OutsideLeak(*weights, eqx.nn.Linear(N_UNITS, 2, key=getkey())))
-    feedback = jax.random.normal(getkey(), (2, N_UNITS))
-    gradient, batch, _ = gradient_of(rules.RFLO(feedback=feedback), model, n_trials=1)
+    outside = OutsideLeak(*weights, eqx.nn.Linear(N_UNITS, 2, key=getkey()))
+    inside = networks.LeakyRNN(2, N_UNITS, 2, tau=DT / 0.1, dt=DT, key=getkey())
+    inside = eqx.tree_at(lambda net: (net.recurrent_weights, net.input_weights), inside, weights)
+    model = model_of(outside if is_outside else inside)
+    readout_weights = model.network.readout.weight
+    feedback = jax.random.normal(getkey(), (2, N_UNITS)) if is_random else readout_weights
+    rule = rules.RFLO(feedback) if is_random else rules.EProp()
+    gradient, batch, _ = gradient_of(rule, model, n_trials=1)
     trial = jax.tree.map(lambda leaf: np.asarray(leaf[0]), batch.trials)
     (inputs,), counts = jax.tree.leaves(trial.inputs), trial.targets.counts / trial.targets.counts.sum()
     W, V = map(np.asarray, weights)
     readout, bias = np.asarray(model.network.readout.weight), np.asarray(model.network.readout.bias)
-    h, p, q = 0.1 * np.ones(N_UNITS), np.zeros_like(W), np.zeros_like(V)
+    h, p, q = (0.1 if is_outside else 0.0) * np.ones(N_UNITS), np.zeros_like(W), np.zeros_like(V)
     change_W, change_V = np.zeros_like(W), np.zeros_like(V)
     for u, target, count in zip(inputs, trial.targets.values, counts, strict=True):
-        received = W @ h + V @ u
-        slope = 1 - np.tanh(received) ** 2
-        p, q = (0.9 * old + 0.1 * np.outer(slope, pre) for old, pre in ((p, h), (q, u)))
-        h = 0.9 * h + 0.1 * np.tanh(received)
-        signal = feedback.T @ (count * (readout @ h + bias - target))  # the mean over two outputs halves it
+        rates = h if is_outside else np.tanh(h)
+        received = W @ rates + V @ u
+        slope = 1 - np.tanh(received) ** 2 if is_outside else np.ones(N_UNITS)
+        p, q = (0.9 * old + 0.1 * np.outer(slope, pre) for old, pre in ((p, rates), (q, u)))
+        h = 0.9 * h + 0.1 * (np.tanh(received) if is_outside else received)
+        rates, slope = (h, 1) if is_outside else (np.tanh(h), 1 - np.tanh(h) ** 2)
+        error = count * (readout @ rates + bias - target)  # the mean over two outputs halves the slope of 2
+        signal = slope * (np.asarray(feedback).T @ error)
         change_W, change_V = change_W + signal[:, None] * p, change_V + signal[:, None] * q
     own = (gradient.network.recurrent_weights, gradient.network.input_weights)
     assert relative_error(own, (change_W, change_V)) < 1e-14
@@ -190,6 +202,26 @@ def instantaneous(at, params, before, hidden):
         return at.costs(params, state).total
 
     return jax.grad(cost)(hidden), jax.tree.map(jnp.zeros_like, params)
+
+
+@pytest.mark.parametrize("kind", [popsim.interventions.StimulateUnits, popsim.interventions.SilenceUnits])
+def test_units_that_are_changed_are_changed_once(kind, float64, getkey):
+    """By e-prop without recurrence, where it is back-propagation."""
+    model = dataclasses.replace(without_recurrence(model_of(leaky(getkey()))), interventions=(kind(),))
+    parameters = jnp.linspace(0, 1, N_UNITS).round() if kind is popsim.interventions.SilenceUnits else 0.3
+    plan = popsim.interventions.InterventionPlan(kind().name, parameters * jnp.ones(N_UNITS))
+    task = tasks.WithInterventions(FLIP_FLOP, [plan])
+    exact = gradient_of(BackpropThroughTime(), model, task)[0]
+    assert relative_error(gradient_of(rules.EProp(), model, task)[0], exact) < 1e-14
+
+
+def test_a_body_that_is_trained_gets_its_exact_gradient(float64, getkey):
+    """Its start depends on what is trained."""
+    model, task = reaching(plants.TwoLinkArm.arm26_skeleton(), sees=False, recurs=False, key=getkey())
+    where = lambda model: (model.network, model.plant.length)  # noqa: E731
+    exact = gradient_of(BackpropThroughTime(), model, task, where)[0]
+    found = gradient_of(THROUGH_BODY, model, task, where)[0]
+    assert relative_error(found.plant, exact.plant) < 1e-12 and relative_error(found, exact) < 1e-12
 
 
 N_OUT, ALPHA = 1, 2.0
@@ -312,14 +344,29 @@ def refused(gradient, build, task=FLIP_FLOP, where=small_training.network, **opt
 
 
 REACHES = reaching(plants.PointMass(), sees=False, key=jax.random.key(0))[1]
-ENCODED = lambda key: model_of(  # noqa: E731
-    networks.EncodedNetwork(
-        networks.LeakyRNN(N_UNITS, N_UNITS, 2, dt=DT, key=key),
-        eqx.nn.Linear(2, N_UNITS, key=key),
-        n_inputs=2,
-    )
-)
-PLASTIC = networks.ShortTermPlasticity.alternating(N_UNITS)
+
+
+def encoded(kind, **options):
+    def build(key):
+        encoder = eqx.nn.Linear(2, N_UNITS, key=key)
+        inner = kind(N_UNITS, N_UNITS, 2, key=key, **options)
+        return model_of(networks.EncodedNetwork(inner, encoder, n_inputs=2))
+
+    return build
+
+
+def wrapped(function, **options):
+    return lambda key: model_of(function(leaky(key, **options)))
+
+
+class Doubled(networks.LeakyRNN):
+    """A network that applies its weights in another way."""
+
+    def recurrent_input(self, rates):
+        return (2.0 * self.recurrent_weights) @ rates
+
+
+PLASTIC = networks.FastWeights(0.2, 30.0)
 REFUSALS = {
     r"`loss` must be a sum over time steps .* 'squared_error'": (
         rules.EProp(), small_training.build, small_training.RunningSum(),
@@ -328,14 +375,38 @@ REFUSALS = {
     '`model.network` must have a projection "recurrent" for EProp': (
         rules.EProp(), lambda key: model_of(networks.LowRankRNN(2, 4, 2, dt=DT, key=key)),
     ),
-    r"act on one unit each for EProp, got network\.encoder\.weight": (rules.EProp(), ENCODED),
+    r"act on one unit each for EProp, got network\.encoder\.weight": (
+        rules.EProp(), encoded(networks.LeakyRNN, dt=DT),
+    ),
+    r"act on one unit each for EProp, got network\.encoder\.(weight|bias)": (
+        rules.EProp(), encoded(networks.GRUNetwork),
+    ),
+    "alone for EProp, got a Doubled; see `with_given_rates`": (
+        rules.EProp(), lambda key: model_of(Doubled(2, N_UNITS, 2, dt=DT, key=key)),
+    ),
+    "numbers of its units alone for EProp": (
+        rules.EProp(), lambda key: model_of(leaky(key, plasticity=PLASTIC)),
+    ),
+    "linear in its rates for FORCE, so without `output_fn`, got a EncodedNetwork": (
+        rules.FORCE(), wrapped(networks.EncodedNetwork, output_fn=jnp.tanh), FLIP_FLOP,
+        lambda model: model.network.network.readout.weight,
+    ),
+    "`model.network` must be a LeakyRNN or a VanillaRNN without plasticity for FullFORCE, got a GRU": (
+        rules.FullFORCE(), lambda key: model_of(networks.GRUNetwork(2, N_UNITS, 2, key=key)), FLIP_FLOP,
+        lambda model: (model.network.cell.weight_hh, model.network.readout.weight),
+    ),
+    "nothing else, not even a bias.": (
+        rules.FullFORCE(), build_feedback, Wave(), {0: BOTH, 2: READOUT},
+    ),
+    "`gradient` must not return the change of weights itself, got a FORCE": (
+        lambda: rules.FeedbackAlignment(rules.FORCE()),
+    ),
+    r"`gradient` must be an EProp\(\), got": (lambda: rules.RFLO(gradient=BackpropThroughTime()),),
+    "`feedback` must be finite": (lambda: rules.RFLO([[np.nan] * N_UNITS] * 2),),
     r"act on one unit each for EProp, got network\.tau": (
         rules.EProp(), lambda key: model_of(leaky(key, train_tau=True)),
     ),
-    "numbers of its units alone for EProp.*plastic": (
-        rules.EProp(), lambda key: model_of(leaky(key, nonlinearity=jax.nn.relu, plasticity=PLASTIC)),
-    ),
-    'through the projection "recurrent" alone for EProp': (
+    'of the projection "recurrent" alone for EProp, got a FeedbackRNN': (
         rules.EProp(), build_feedback, Wave(), lambda model: model.network.recurrent_weights,
     ),
     r"`feedback` must have the shape of the weights of the readout, \(2, 6\)": (
@@ -343,9 +414,6 @@ REFUSALS = {
     ),
     "and nothing else, not even a bias": (
         rules.FORCE(), build_feedback, Wave(), lambda model: model.network.readout,
-    ),
-    "`output_fn` of `model.network` must be None for FORCE": (
-        rules.FORCE(), lambda key: model_of(leaky(key, output_fn=jnp.tanh)), FLIP_FLOP, READOUT,
     ),
     "`model` must be a NetworkModel whose network": (rules.FORCE(), body_model, REACHES, READOUT),
     r"`init` of `gradient`, called with \(params, model, \*, key\)": (
@@ -355,9 +423,10 @@ REFUSALS = {
 
 
 @pytest.mark.parametrize("message", REFUSALS)
-def test_what_a_rule_cannot_do_is_refused_by_name(message):
+def test_what_a_rule_cannot_do_is_refused_by_name(message, as_users_run):
+    first, *others = REFUSALS[message]
     with pytest.raises(ValueError, match=message):
-        refused(*REFUSALS[message])
+        refused(first, *others) if others else first()
 
 
 def test_a_rule_that_returns_changes_takes_no_optimizer():

@@ -1,10 +1,8 @@
 """Eligibility propagation, and errors that enter a network through random weights."""
 
 import dataclasses
-import functools
-import itertools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
@@ -13,13 +11,13 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, Key, PyTree
 
-from popsim._shared.checks import short_repr
+from popsim._shared.checks import as_float_array, check_finite, check_instance, short_repr
 from popsim.model import AbstractModel
 from popsim.networks import AbstractNetwork, AbstractNetworkWrapper
-from popsim.networks.base import AbstractWeights, Hidden, Inputs
+from popsim.networks.base import AbstractWeights, Hidden, Inputs, Output
 from popsim.per_member import PerMember
 from popsim.randomness import key_stream, seed_key
-from popsim.training.rules.online import AbstractOnlineGradient
+from popsim.training.rules.online import AbstractOnlineGradient, random_arrays
 from popsim.training.steps.batch_runs import BatchRun, StepRun
 from popsim.training.steps.gradients import AbstractGradient
 from popsim.training.steps.model_updates import TrainedBatch
@@ -40,17 +38,22 @@ class _GivenHidden(AbstractNetworkWrapper):
     def step(self, inputs: Inputs, hidden: Hidden, *, key: Key[Array, ""]) -> Hidden:
         return self.hidden
 
+    def read_out(self, hidden: Hidden) -> Output:
+        """Read the given state: interventions on units, which are in it, would act on it once more."""
+        return self.network.read_out(self.hidden)
+
 
 class EProp(AbstractOnlineGradient):
     """Eligibility propagation: what units send is taken as given (Bellec et al. 2020, Nat Commun 11:3625).
 
     The trace of a weight is the derivative by it of the hidden state h of its own unit, through that unit
     alone. The gradient is the sum over time steps of the trace times dE_t/dh_t, where E_t is the cost of the
-    step; with the total derivative by h in its place this is the exact gradient (their eq. 1). Readout and
-    policy have their exact derivatives within a step. Without recurrent weights it is back-propagation
-    through time. Tests check both, and the sum beside NumPy.
+    step; with the total derivative by h in its place this is the exact gradient (their eq. 1). The readout
+    has its exact derivative. Without recurrent weights this is back-propagation through time. Tests check it,
+    and the sum beside NumPy.
 
-    It serves every network with a projection "recurrent" whose trained weights act on one unit each.
+    It serves networks with a projection "recurrent" whose trained weights act on one unit each, and in which
+    units act on one another through W @ rates alone.
 
     **The body.** The cost of a step hardly depends on the command of that step, so that the signal of one
     step does not teach to move. With `body`, the derivative of the body by each weight is carried along, too,
@@ -88,9 +91,9 @@ class EProp(AbstractOnlineGradient):
 
     def begin(self, start: Callable[[PyTree], PyTree[Array]], params: PyTree) -> PyTree[Array]:
         state, pull = jax.vjp(lambda params: start(params).network.hidden, params)
-        of_units = [pull(_ones(state, i))[0] for i in range(len(jax.tree.leaves(state)))]
-        n = self._flat_body(start(params))[0].size
-        return of_units, jax.tree.map(lambda leaf: jnp.zeros((n, *leaf.shape), leaf.dtype), params)
+        of_units = [pull(_ones(state, i))[0].network for i in range(len(jax.tree.leaves(state)))]
+        # The start of a body depends on its own parameters, where these are trained.
+        return of_units, jax.jacrev(lambda params: self._flat_body(start(params))[0])(params)
 
     def step(
         self, at: StepRun, params: PyTree, before: PyTree[Array], traces: PyTree[Array]
@@ -101,25 +104,27 @@ class EProp(AbstractOnlineGradient):
         hidden = after.network.hidden
         if self.signal is not None:
             signals, gradient = self.signal(at, params, before, hidden)
-            return after, (of_units, of_body), _add(gradient, _weigh(jax.tree.leaves(signals), of_units))
+            of_network = _weigh(jax.tree.leaves(signals), of_units)
+            return after, (of_units, of_body), _add_to_network(gradient, of_network)
         body, unravel = self._flat_body(before)
 
         def forward(body: Array, hidden: Hidden, params: PyTree) -> Array:
             """Return the numbers of the body after the step, and the cost, for a given hidden state."""
             model: Any = eqx.combine(params, at.model)
-            sizes = (model.network.n_inputs, model.network.n_outputs)
-            given = _GivenHidden(model.network, hidden, *sizes)
-            model = eqx.tree_at(lambda model: model.network, model, given)
+            given = _GivenHidden(model.network, hidden, model.network.n_inputs, model.network.n_outputs)
+            step = dataclasses.replace(at, model=eqx.tree_at(lambda model: model.network, model, given))
             moved = before if self.body is None else eqx.tree_at(self.body, before, unravel(body))
-            nothing = jax.tree.map(lambda _: None, model)
-            after = at.advance(nothing, moved, model)
-            return jnp.append(self._flat_body(after)[0], at.costs(nothing, after, model).total)
+            nothing = jax.tree.map(lambda _: None, step.model)
+            after = step.advance(nothing, moved)
+            after = eqx.tree_at(lambda state: state.network.hidden, after, hidden)
+            return jnp.append(self._flat_body(after)[0], step.costs(nothing, after).total)
 
         by_body, by_hidden, by_params = jax.jacrev(forward, argnums=(0, 1, 2))(body, hidden, params)
 
         def row(by_body: Array, by_hidden: Hidden, by_params: PyTree) -> PyTree:
             through_body = jax.tree.map(lambda trace: jnp.tensordot(by_body, trace, axes=1), of_body)
-            return _add(by_params, through_body, _weigh(jax.tree.leaves(by_hidden), of_units))
+            of_network = _weigh(jax.tree.leaves(by_hidden), of_units)
+            return _add_to_network(_add(by_params, through_body), of_network)
 
         rows = jax.vmap(row)(by_body, by_hidden, by_params)
         of_body = jax.tree.map(lambda leaf: leaf[:-1], rows)
@@ -133,21 +138,22 @@ class EProp(AbstractOnlineGradient):
     def _next_traces(
         self, at: StepRun, params: PyTree, before: PyTree[Array], traces: list[PyTree]
     ) -> list[PyTree]:
-        """Return a trace for each array of the hidden state."""
+        """Return a trace for each array of the hidden state, in the structure of the trained network."""
 
-        def hidden_after(params: PyTree, hidden: Hidden, model: AbstractModel) -> Hidden:
+        def hidden_after(params: PyTree, hidden: Hidden, step: StepRun) -> Hidden:
             state = eqx.tree_at(lambda state: state.network.hidden, before, hidden)
-            return at.advance(params, state, model).network.hidden
+            return step.advance(params, state).network.hidden
 
         hidden, n = before.network.hidden, len(traces)
-        _, pull = jax.vjp(lambda params: hidden_after(params, hidden, at.model), params)
+        _, pull = jax.vjp(lambda params: hidden_after(params, hidden, at), params)
         given: Any = eqx.combine(params, at.model)
         given = eqx.tree_at(lambda model: model.network, given, given.network.with_given_rates())
-        nothing = jax.tree.map(lambda _: None, given)
-        _, push = jax.linearize(lambda hidden: hidden_after(nothing, hidden, given), hidden)
+        nothing, given_step = jax.tree.map(lambda _: None, given), dataclasses.replace(at, model=given)
+        _, push = jax.linearize(lambda hidden: hidden_after(nothing, hidden, given_step), hidden)
         keep = [jax.tree.leaves(push(_ones(hidden, i))) for i in range(n)]  # [i][j]: of array j by array i
         return [
-            _add(pull(_ones(hidden, j))[0], _weigh([keep[i][j] for i in range(n)], traces)) for j in range(n)
+            _add(pull(_ones(hidden, j))[0].network, _weigh([keep[i][j] for i in range(n)], traces))
+            for j in range(n)
         ]
 
 
@@ -177,62 +183,68 @@ def _add(first: PyTree, *others: PyTree) -> PyTree:
     return jax.tree.map(lambda *leaves: sum(leaves[1:], leaves[0]), first, *others)
 
 
+def _add_to_network(params: Any, of_network: PyTree) -> Any:
+    return eqx.tree_at(lambda params: params.network, params, _add(params.network, of_network))
+
+
 def _check_local(params: PyTree, network: AbstractNetwork) -> None:
     """Raise `ValueError` unless trained weights act on a unit each, and units on others through W alone.
 
     Derivatives at random numbers show it, as nothing else tells of a network of the user's.
     """
-    keys = map(functools.partial(jax.random.fold_in, seed_key(0)), itertools.count())
-
-    def draw(leaf: Any) -> Any:
-        is_number = eqx.is_inexact_array(leaf)
-        return jax.random.uniform(next(keys), leaf.shape, leaf.dtype, 0.5, 1.5) if is_number else leaf
-
     with jax.ensure_compile_time_eval():
-        trained, network = jax.tree.map(draw, (params, network))
-        key = next(keys)
-        hidden = jax.tree.map(draw, network.init(key=key))
-        shapes = {leaf.shape for leaf in jax.tree.leaves(hidden)}
-        if len(shapes) != 1 or len(*shapes) != 1 or getattr(network, "plasticity", None) is not None:
+        trained, network = random_arrays((params, network), low=0.5)
+        hidden, received = random_arrays(
+            (network.init(key=seed_key(0)), jnp.zeros(network.n_inputs)), low=-0.5
+        )
+        leaves, structure = jax.tree.flatten(hidden)
+        shapes = {leaf.shape for leaf in leaves}
+        if len(shapes) != 1 or len(*shapes) != 1:
             raise ValueError(
                 f"`model.network` must have a hidden state of numbers of its units alone for EProp, got a "
-                f"{type(network).__name__} with arrays of shapes {sorted(shapes)}: plastic synapses have no "
-                "such traces."
+                f"{type(network).__name__} with arrays of shapes {sorted(shapes)}."
             )
-        received = draw(jnp.zeros(network.n_inputs))
-        weights = [draw(leaf) for leaf in jax.tree.leaves(hidden)]
+        weights = random_arrays(leaves, low=0.5)
 
         def only(i: int) -> Hidden:
             return jax.tree.map(jnp.multiply, _ones(hidden, i), jax.tree.unflatten(structure, weights))
 
-        structure = jax.tree.structure(hidden)
-        _, pull = jax.vjp(lambda p: eqx.combine(p, network).step(received, hidden, key=key), trained)
-        given = eqx.combine(trained, network).with_given_rates()
-        _, push = jax.linearize(lambda hidden: given.step(received, hidden, key=key), hidden)
+        def step_of(network: AbstractNetwork, hidden: Hidden) -> Hidden:
+            return network.step(received, hidden, key=seed_key(0))
+
+        _, pull = jax.vjp(lambda params: step_of(eqx.combine(params, network), hidden), trained)
         for i, own in enumerate(weights):
             (found,), (each,) = pull(only(i)), pull(_ones(hidden, i))
-            expected = _weigh([own], [each])
-            for (path, leaf), like in zip(
-                jax.tree.leaves_with_path(found), jax.tree.leaves(expected), strict=True
-            ):
+            pairs = zip(jax.tree.leaves_with_path(found), jax.tree.leaves(_weigh([own], [each])), strict=True)
+            for (path, leaf), like in pairs:
                 if not np.allclose(leaf, like, rtol=1e-3, atol=1e-5):
                     raise ValueError(
                         "`where_train` must select weights that act on one unit each for EProp, got "
                         f"network{jax.tree_util.keystr(path)}."
                     )
-            pairs = zip(
-                *(jax.tree.leaves(push(each(i))) for each in (only, lambda i: _ones(hidden, i))), strict=True
-            )
-            if not all(np.allclose(leaf, own * like, rtol=1e-3, atol=1e-5) for leaf, like in pairs):
-                raise ValueError(
-                    f'units of `model.network` must act on one another through the projection "recurrent" '
-                    f"alone for EProp, got a {type(network).__name__}; see `with_given_rates`."
+        try:
+            given = eqx.combine(trained, network).with_given_rates()
+            _, push = jax.linearize(lambda hidden: step_of(given, hidden), hidden)
+            pairs = [
+                (leaf, own * like)
+                for i, own in enumerate(weights)
+                for leaf, like in zip(
+                    *map(jax.tree.leaves, map(push, (only(i), _ones(hidden, i)))), strict=True
                 )
+            ]
+        except TypeError:  # W is used in other ways than W @ rates
+            pairs = [(1.0, 0.0)]
+        if not all(np.allclose(leaf, like, rtol=1e-3, atol=1e-5) for leaf, like in pairs):
+            raise ValueError(
+                f"units of `model.network` must act on one another through `W @ rates` of the projection "
+                f'"recurrent" alone for EProp, got a {type(network).__name__}; see `with_given_rates`.'
+            )
 
 
 class _AlignedWeights(AbstractWeights):
     """The weights of a readout whose errors go back through other weights."""
 
+    constants: ClassVar[tuple[str, ...]] = ("feedback",)
     feedback: Any
 
     def __matmul__(self, rates: Float[Array, " unit"]) -> Float[Array, " output"]:
@@ -244,7 +256,8 @@ class FeedbackAlignment(AbstractGradient):
     """Any gradient, with errors that enter the network through fixed random weights (Lillicrap et al. 2016).
 
     The readout y = W r + b has dE/dr = B' dE/dy, with a fixed B in place of W (Nat Commun 7:13276; compared
-    with the abstract). What is behind the readout, such as a body, keeps its derivatives.
+    with the abstract). What is behind the readout, such as a body, keeps its derivatives. A term of the loss
+    may read the weights of the readout by `W @ rates` and as leaves of the model, not as an array.
 
     **Arguments:**
 
@@ -254,7 +267,19 @@ class FeedbackAlignment(AbstractGradient):
     """
 
     gradient: AbstractGradient
-    feedback: Float[Array, "output unit"] | PerMember | None = None
+    feedback: Float[Array, "output unit"] | PerMember | None = eqx.field(
+        converter=lambda feedback: None if feedback is None else as_float_array(feedback), default=None
+    )
+
+    def __check_init__(self):
+        check_instance("gradient", self.gradient, AbstractGradient, "a gradient such as EProp()")
+        if self.gradient.returns_change:
+            raise ValueError(
+                "`gradient` must not return the change of weights itself, got a "
+                f"{type(self.gradient).__name__}."
+            )
+        if self.feedback is not None:
+            check_finite("feedback", self.feedback)
 
     def init(self, params: PyTree, model: AbstractModel, *, key: Key[Array, ""]) -> PyTree[Array]:
         network = getattr(model, "network", None)
@@ -311,8 +336,12 @@ class RFLO(FeedbackAlignment):
 
     **Arguments:**
 
-    - `gradient`: an `EProp`.
     - `feedback`: as of `FeedbackAlignment`.
+    - `gradient`: an `EProp`, with a `body` where there is one.
     """
 
-    gradient: AbstractGradient = EProp()
+    def __init__(self, feedback: Any = None, *, gradient: EProp | None = None):
+        self.feedback, self.gradient = feedback, EProp() if gradient is None else gradient
+
+    def __check_init__(self):
+        check_instance("gradient", self.gradient, EProp, "an EProp()")

@@ -13,6 +13,7 @@ from jaxtyping import Array, Key, PyTree
 from popsim._shared.checks import warn_caller
 from popsim.loss import LossValues
 from popsim.model import AbstractModel
+from popsim.randomness import seed_key
 from popsim.training.steps.batch_runs import BatchRun, StepRun, TrialRun
 from popsim.training.steps.gradients import AbstractGradient
 from popsim.training.steps.model_updates import TrainedBatch
@@ -36,12 +37,12 @@ class AbstractOnlineGradient(AbstractGradient):
 
     !!! example
 
-        The readout learns from the error of each step; nothing else does, and there are no traces:
+        Each weight learns from what it does to the cost of the step at hand; there are no traces:
 
         ```python
         >>> import jax
         >>> from popsim.training.rules import AbstractOnlineGradient
-        >>> class DeltaRule(AbstractOnlineGradient):
+        >>> class WithinStep(AbstractOnlineGradient):
         ...     def begin(self, start, params):
         ...         return ()
         ...     def step(self, at, params, before, traces):
@@ -108,7 +109,8 @@ class AbstractOnlineGradient(AbstractGradient):
         nothing = LossValues({term.name: jnp.zeros(run.keys.shape) for term in run.loss.terms})
         first = (*jax.vmap(begin)(run.trials, run.keys), jax.tree.map(jnp.zeros_like, params), nothing)
         (_, _, total, costs), states = jax.lax.scan(at_step, first, jnp.arange(run.trials.timeline.n_steps))
-        return total, run.batch(params, jax.tree.map(lambda leaf: jnp.swapaxes(leaf, 0, 1), states), costs)
+        states = jax.tree.map(lambda leaf: jnp.swapaxes(leaf, 0, 1), states)
+        return total, run.batch(eqx.combine(params, run.model), states, costs)
 
 
 class RTRL(AbstractOnlineGradient):
@@ -147,3 +149,19 @@ class RTRL(AbstractOnlineGradient):
         (numbers, _), push, others = jax.linearize(forward, weights, numbers, has_aux=True)
         traces, slopes = jax.vmap(push)(jnp.eye(weights.size, dtype=weights.dtype), traces)
         return eqx.combine(numbers, others), traces, unravel(slopes)
+
+
+def random_arrays(tree: PyTree, *, low: float) -> PyTree:
+    """Return a tree with random numbers from `low` to `low` + 1 in place of its numbers, and ones elsewhere.
+
+    Weights are divided by the number of what they read, so that no sum saturates.
+    """
+    leaves, structure = jax.tree.flatten(tree)
+
+    def draw(number: int, leaf: Any) -> Any:
+        if not eqx.is_array(leaf) or not _is_number(leaf):
+            return jnp.ones(leaf.shape, leaf.dtype) if eqx.is_array(leaf) else leaf
+        values = jax.random.uniform(seed_key(number), leaf.shape, leaf.dtype, low, low + 1)
+        return values / leaf.shape[-1] if leaf.ndim > 1 else values
+
+    return jax.tree.unflatten(structure, [draw(number, leaf) for number, leaf in enumerate(leaves)])

@@ -37,23 +37,20 @@ class StepRun(eqx.Module):
     number: Int[Array, ""]
     key: Key[Array, ""]
 
-    def advance(
-        self, params: PyTree, state: PyTree[Array], model: AbstractModel | None = None
-    ) -> PyTree[Array]:
+    def advance(self, params: PyTree, state: PyTree[Array]) -> PyTree[Array]:
         """Return the state after the step.
 
         **Arguments:**
 
         - `params`: parameters in the structure of the model. Where it is None the model's own are used.
         - `state`: the state before the step.
-        - `model`: a model to run in place of the own one.
         """
         active = {name: schedule.active for name, schedule in self.trial.interventions.items()}
         inputs, active = jax.tree.map(lambda leaf: leaf[self.number], (self.trial.inputs, active))
-        model = eqx.combine(params, self.model if model is None else model)
+        model = eqx.combine(params, self.model)
         return model.step(self.trial.at_step(inputs, active), state, key=self.key)
 
-    def costs(self, params: PyTree, state: PyTree[Array], model: AbstractModel | None = None) -> LossValues:
+    def costs(self, params: PyTree, state: PyTree[Array]) -> LossValues:
         """Return what the step adds to the weighted terms of the loss; arguments as for `advance`.
 
         **Arguments:**
@@ -62,7 +59,7 @@ class StepRun(eqx.Module):
 
         **Raises:** `ValueError` naming a term that is no sum over time steps.
         """
-        model = eqx.combine(params, self.model if model is None else model)
+        model = eqx.combine(params, self.model)
         recorded, at_step, values = model.record(state), TrialAtStep(self.trial, self.number), {}
         for term in self.loss.terms:
             cost = term.step_cost(recorded, at_step, model)
@@ -127,7 +124,8 @@ class BatchRun(eqx.Module):
     - `remat`: whether derivatives recompute each time step.
     - `keeps_states`: whether `run(params).states` are kept, for a model update; else they are None.
 
-    `by_trial` and `in_turn` run trials step by step, for gradients that need more than the loss.
+    `in_turn` runs trials one after the other and step by step, for gradients that need more than the loss;
+    `popsim.training.rules.AbstractOnlineGradient` runs them side by side.
     """
 
     model: AbstractModel
@@ -152,13 +150,7 @@ class BatchRun(eqx.Module):
             states = simulate(model, trial, remat=self.remat, key=key)
             return states if self.keeps_states else None, self.loss(states, trial, model)
 
-        return self._batch(model, *map_trials(one_trial, self.trials, self.keys))
-
-    def by_trial(self, function: Callable[[TrialRun], PyTree[Array]]) -> PyTree[Array]:
-        """Return what a function returns for each trial, stacked. The trials run side by side."""
-        self.check_steps()
-        run_of = functools.partial(TrialRun, self.model, self.loss)
-        return map_trials(lambda trial, key: function(run_of(trial, key)), self.trials, self.keys)
+        return self.batch(model, *map_trials(one_trial, self.trials, self.keys))
 
     def in_turn(
         self, function: Callable[[Any, TrialRun], tuple[Any, PyTree[Array]]], carry: PyTree[Array]
@@ -168,16 +160,23 @@ class BatchRun(eqx.Module):
         run_of = functools.partial(TrialRun, self.model, self.loss)
         return jax.lax.scan(lambda carry, of: function(carry, run_of(*of)), carry, (self.trials, self.keys))
 
-    def batch(self, params: PyTree, states: PyTree[Array], losses: LossValues) -> TrainedBatch:
-        """Return the batch of trials that were run by other means than calling this.
+    def batch(self, model: AbstractModel, states: PyTree[Array], losses: LossValues) -> TrainedBatch:
+        """Return the batch of trials, after they were run by this or by other means.
 
         **Arguments:**
 
-        - `params`: the parameters with which they were run.
-        - `states`: the recorded states, with axes (trial, time); not needed unless `keeps_states`.
+        - `model`: the model that ran them.
+        - `states`: the recorded states, with axes (trial, time); None unless `keeps_states`.
         - `losses`: the weighted terms of each trial.
         """
-        return self._batch(eqx.combine(params, self.model), states if self.keeps_states else None, losses)
+        initial_states = None
+        if self.keeps_states:
+            initial_states = jax.vmap(lambda trial, key: initial_state(model, trial, key=key))(
+                self.trials, self.keys
+            )
+        return TrainedBatch(
+            model, self.trials, self.keys, initial_states, states, losses, self.loss, self.number
+        )
 
     def check_steps(self) -> None:
         """Raise `ValueError` unless trials have a fixed number of time steps that follow from a start."""
@@ -214,7 +213,7 @@ class BatchRun(eqx.Module):
         states, losses = jax.tree.map(lambda leaf: leaf.reshape(-1, *leaf.shape[2:]), outcomes)
         # Equal parts: the mean over the batch is the mean of their means.
         means = jax.tree.map(lambda leaf: leaf / self.n_minibatches, sums)
-        return means, self._batch(self.model, states, losses)
+        return means, self.batch(self.model, states, losses)
 
     def mean_loss(self, params: PyTree) -> Float[Array, ""]:
         """Return the mean loss over the batch, with one part in memory at a time even in derivatives."""
@@ -229,17 +228,6 @@ class BatchRun(eqx.Module):
         # A line search differentiates this from outside, where the loop would store every part: each is
         # recomputed in the backward pass instead.
         return jnp.mean(jax.lax.map(jax.checkpoint(of_part), parts))
-
-    def _batch(self, model: AbstractModel, states: PyTree[Array], losses: Any) -> TrainedBatch:
-        """Return the batch; only model updates need the initial states."""
-        initial_states = None
-        if self.keeps_states:
-            initial_states = jax.vmap(lambda trial, key: initial_state(model, trial, key=key))(
-                self.trials, self.keys
-            )
-        return TrainedBatch(
-            model, self.trials, self.keys, initial_states, states, losses, self.loss, self.number
-        )
 
 
 def sum_over_parts(
