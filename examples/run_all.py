@@ -20,6 +20,7 @@ SCRIPTS = (
     "speed_profiles",
     "deep_linear_learning",
     "perturbation_learning",
+    "eligibility",
     "force_learning",
     "oja",
     "hopfield",
