@@ -62,7 +62,7 @@ class Form(NamedTuple):
     n_reaches: int
 
 
-FULL, QUICK = Form(6, 3, 4, 450, 120), Form(1, 2, 2, 180, 40)
+FULL, QUICK = Form(6, 3, 4, 800, 120), Form(1, 2, 0, 0, 120)
 
 
 class LeakOutside(networks.AbstractNetwork):
@@ -337,7 +337,7 @@ def reach_rows(errors: dict[str, np.ndarray], kind: str) -> list[Row]:
 
 def main() -> int:
     """Check identities, measure rules, let them learn, print the table, draw the figure."""
-    options = parse_options(__file__, __doc__ or "", short_form="fewer networks, rules, lengths and batches")
+    options = parse_options(__file__, __doc__ or "", short_form="fewer networks and lengths, no memory task")
     key, form = jax.random.key(options.seed), QUICK if options.quick else FULL
     with jax.enable_x64(True):
         rows, controls = identity_rows(popsim.key_stream(key, "identities"), form.n_networks)

@@ -93,7 +93,8 @@ def draw_curves(ax: Axes, curves: Mapping[str, np.ndarray], learned: float) -> N
             ax.plot(batches, smooth, color=color, lw=0.9, label="_" if number else name)
     ax.axhline(learned, color="0.4", lw=0.7, ls=(0, (3, 2)))
     ax.set(xlim=(0, None), ylim=(0, 1.25), xlabel="Batch", ylabel="Loss")
-    ax.legend(loc="upper right", fontsize=6, handlelength=1.2, labelspacing=0.2)
+    if curves:
+        ax.legend(loc="upper right", fontsize=6, handlelength=1.2, labelspacing=0.2)
 
 
 def draw_memory(ax: Axes, memory: Mapping[str, Mapping[int, float]]) -> None:

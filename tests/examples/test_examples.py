@@ -40,6 +40,7 @@ def run_script(name, folder, *options):
         ("lqr_reaching", ["--quick"], 5, 0),
         ("deep_linear_learning", [], 26, 16),
         ("perturbation_learning", [], 38, 5),
+        ("eligibility", ["--quick"], 11, 11),
         ("force_learning", ["--quick"], 5, 9),
         ("oja", [], 52, 20),
         ("hopfield", [], 14, 2),
