@@ -1,5 +1,6 @@
 """Trials that were made elsewhere: by another program, or recorded from an animal."""
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,6 +16,7 @@ from popsim.losses import ChoiceError, OutputError
 from popsim.parameters import replace_fields
 from popsim.randomness import key_stream
 from popsim.task import AbstractTask
+from popsim.tasks.stored._nwb import read_nwb
 from popsim.tasks.stored._stored_arrays import (
     WITHIN,
     SeriesShape,
@@ -185,6 +187,52 @@ class StoredTrials(AbstractTask):
         single = {"targets": targets, "mask": mask}
         arrays, step = read_variables(dataset, names, single, trials=trials, axes=axes, dt=dt)
         return cls(**arrays, dt=step, **options)
+
+    @classmethod
+    def from_nwb(
+        cls,
+        path: str | os.PathLike[str],
+        inputs: Sequence[str] | Mapping[str, str],
+        targets: str | None = None,
+        conditions: Sequence[str] = (),
+        *,
+        dt: float,
+        align: str = "start_time",
+        window: tuple[float, float] | None = None,
+        trials: Any = None,
+        units: Any = None,
+        events: Sequence[str] = (),
+        **options: Any,
+    ) -> "StoredTrials":
+        """Make a task of a file of NWB 2 in HDF5; the extra `netcdf` is needed, pynwb is not.
+
+        The spikes of units in each time step become the recording "spikes", for
+        `losses.SpikeCountLikelihood`; where units were not observed (`obs_intervals`), they do not count.
+        Series are interpolated linearly at the middle of each time step, and not averaged over it; a gap of
+        more than ten of their usual intervals is not bridged, but refused.
+
+        **Arguments:**
+
+        - `path`: the path of the file.
+        - `inputs`, `targets`: names of series, such as "hand", or paths, such as
+            "processing/behavior/Position/hand"; or of columns of the trials, constant throughout each.
+            `inputs` by other names are a dictionary, `{"hand": "processing/behavior/Position/hand"}`.
+        - `conditions`: columns of the trials; text is numbered in alphabetical order. "id" tells which
+            trials were read.
+        - `dt`: the time step in seconds.
+        - `align`: the column with the time of an event in each trial, in seconds of the session.
+        - `window`: the time from and to in seconds after this event, such as `(-0.2, 0.8)`; by default from
+            the event to the end of the trial, so that trials may be of unequal length.
+        - `trials`, `units`: those to read: numbers of rows, a bool for each, or values of columns, such as
+            `{"area": ["M1", "PMd"]}`; by default all. Without units, `units=[]`, there is no recording.
+        - `events`: columns with times, which are never where they are NaN or not within the trial.
+        - `options`: other arguments of the class. Arrays among them are of the trials that are read.
+
+        **Warns:** if trials without the event that aligns them, or without an end, are left out.
+        """
+        times = {"dt": dt, "align": align, "window": window, "events": events}
+        arrays = read_nwb(path, inputs, targets, conditions, trials=trials, units=units, **times)
+        return cls(**arrays, dt=dt, **options)
 
     @property
     def dt(self) -> float:
