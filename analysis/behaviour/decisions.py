@@ -19,6 +19,7 @@ from popsim.trial import Trial
 __all__ = [
     "ChoiceFractions",
     "choice_fractions",
+    "normalized_likelihood",
     "produced_interval",
     "ChronometricCurve",
     "decision_time",
@@ -69,6 +70,25 @@ def _sums_of_levels(
     sums = np.zeros((n_levels, *values.shape[:-1]))
     np.add.at(sums, level_index, np.moveaxis(values, -1, 0))
     return np.moveaxis(sums, 0, -1)
+
+
+def normalized_likelihood(
+    losses: Float[AnyArray, "*axes session"], counts: Float[AnyArray, "*axes session"]
+) -> Float[np.ndarray, "*axes"]:
+    """Return the geometric mean probability of recorded choices, exp(-Σ_s n_s L_s / Σ_s n_s).
+
+    It is 1 over the number of choices at chance, and 1 if all were certain (Ito & Doya 2009, J Neurosci
+    29:9861).
+
+    **Arguments:**
+
+    - `losses`: L, the mean negative log-likelihood per choice in each session, in nats, as of
+        `tasks.StoredChoices`.
+    - `counts`: n, how many choices of each session count.
+    """
+    costs, n_choices = finite_float64("losses", losses), finite_float64("counts", counts)
+    check_positive("counts", n_choices.sum(axis=-1))
+    return np.exp(-np.sum(costs * n_choices, axis=-1) / n_choices.sum(axis=-1))
 
 
 def produced_interval(

@@ -12,6 +12,7 @@ from popsim.networks import (
     leaky,
     linear_controller,
     plasticity,
+    q_learner,
     rate_networks,
     registry,
     spiking,
@@ -27,6 +28,7 @@ from popsim.networks.initial_weights import *
 from popsim.networks.leaky import *
 from popsim.networks.linear_controller import *
 from popsim.networks.plasticity import *
+from popsim.networks.q_learner import *
 from popsim.networks.rate_networks import *
 from popsim.networks.registry import *
 from popsim.networks.registry import NETWORKS
@@ -49,6 +51,7 @@ __all__ += initial_weights.__all__
 __all__ += leaky.__all__
 __all__ += linear_controller.__all__
 __all__ += plasticity.__all__
+__all__ += q_learner.__all__
 __all__ += rate_networks.__all__
 __all__ += registry.__all__
 __all__ += spiking.__all__

@@ -1,6 +1,6 @@
 """The arrays of stored trials: padded to one length, and checked; and which trials train or validate."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
@@ -18,6 +18,7 @@ from popsim.windows import NEVER
 
 Series = Float[np.ndarray, "trial time feature"]
 WITHIN = "within its trial"
+NO_TRIAL = -1  # in the numbers of trials of a member
 
 
 class SeriesShape:
@@ -200,7 +201,7 @@ def training_and_validation(
     if len(counts) > 1:
         raise ValueError(f"`train` and `validation` must be of the same members, got {sorted(counts)}.")
     selections = [
-        _of_one_member(_at(train, member), _at(validation, member), conditions, n_trials)
+        _of_one_member(_at(train, member, padding=True), _at(validation, member), conditions, n_trials)
         for member in range(max(counts, default=1))
     ]
     shared = np.unique(np.concatenate([np.intersect1d(*both) for both in selections]))
@@ -212,17 +213,26 @@ def training_and_validation(
         )
     if not counts:
         return selections[0]
-    of_members = list(zip(*selections, strict=True))
-    for name, numbers in zip(("train", "validation"), of_members, strict=True):
-        if len(lengths := {each.size for each in numbers}) > 1:
-            raise ValueError(f"`{name}` must be as many trials for each member, got {sorted(lengths)}.")
-    training, validating = (PerMember(np.stack(numbers)) for numbers in of_members)
+    by_member = list(zip(*selections, strict=True))
+    if len(lengths := {each.size for each in by_member[1]}) > 1:
+        raise ValueError(f"`validation` must be as many trials for each member, got {sorted(lengths)}.")
+    training, validating = map(of_members, by_member)
     return training, validating
 
 
-def _at(selection: Any, member: int) -> Any:
-    """Return the selection of one member."""
-    return np.asarray(selection.values)[member] if isinstance(selection, PerMember) else selection
+def of_members(numbers: Sequence[Int[np.ndarray, " _"]]) -> PerMember:
+    """Return numbers of trials of each member, with `NO_TRIAL` after those of one that has fewer."""
+    most = max(each.size for each in numbers)
+    padded = [np.pad(each, (0, most - each.size), constant_values=NO_TRIAL) for each in numbers]
+    return PerMember(np.stack(padded))
+
+
+def _at(selection: Any, member: int, *, padding: bool = False) -> Any:
+    """Return the selection of one member, without the numbers that are `padding`."""
+    if not isinstance(selection, PerMember):
+        return selection
+    own = np.asarray(selection.values)[member]
+    return own[own != NO_TRIAL] if padding and own.ndim == 1 and own.dtype != bool else own
 
 
 def _of_one_member(

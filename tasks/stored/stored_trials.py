@@ -18,6 +18,7 @@ from popsim.randomness import key_stream
 from popsim.task import AbstractTask
 from popsim.tasks.stored._nwb import read_nwb
 from popsim.tasks.stored._stored_arrays import (
+    NO_TRIAL,
     WITHIN,
     SeriesShape,
     as_conditions,
@@ -68,7 +69,8 @@ class StoredTrials(AbstractTask):
         `PerMember` of numbers or bools lets each member hold out others, equally many, as in a
         cross-validation.
     - `train`: the trials that train, as for `validation`; by default all others. A fraction is drawn from the
-        trials that the other argument does not select.
+        trials that the other argument does not select. Members may have unequally many: in a `PerMember` of
+        numbers, -1 is no trial.
     - `is_choice`: whether the targets represent choices, see `OutputTarget`; by default they do not.
     - `loss`: the loss to train with; by default `OutputError`, if there are targets and no recordings.
     - `timeline`: times of the trials as a `StoredTrials` holds them, in place of `dt`, `epochs` and `events`.
@@ -240,7 +242,8 @@ class StoredTrials(AbstractTask):
         return self.timeline.dt
 
     def trial(self, *, batch: int | Int[Array, ""], key: Key[Array, ""]) -> Trial:
-        place = jax.random.randint(key_stream(key, "which trial"), (), 0, self.train.shape[0])
+        n_trials = jnp.sum(self.train != NO_TRIAL)
+        place = jax.random.randint(key_stream(key, "which trial"), (), 0, n_trials)
         return self._stored(self.train[place])
 
     def validation_trials(self) -> Trial:
