@@ -7,7 +7,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, Shaped
+from jaxtyping import Array, Bool, Float, Int, Real, Shaped
 
 from popsim._shared.checks import check_positive, check_time_step, kind_of
 from popsim.analysis._arrays import AnyArray, TimeCourses, as_float64, check_axes, finite_float64
@@ -73,7 +73,7 @@ def _sums_of_levels(
 
 
 def normalized_likelihood(
-    losses: Float[AnyArray, "*axes session"], counts: Float[AnyArray, "*axes session"]
+    losses: Float[AnyArray, "*axes session"], counts: Real[AnyArray, "*axes session"]
 ) -> Float[np.ndarray, "*axes"]:
     """Return the geometric mean probability of recorded choices, exp(-Σ_s n_s L_s / Σ_s n_s).
 
@@ -88,7 +88,7 @@ def normalized_likelihood(
     """
     costs, n_choices = finite_float64("losses", losses), finite_float64("counts", counts)
     check_positive("counts", n_choices.sum(axis=-1))
-    return np.exp(-np.sum(costs * n_choices, axis=-1) / n_choices.sum(axis=-1))
+    return np.asarray(np.exp(-np.sum(costs * n_choices, axis=-1) / n_choices.sum(axis=-1)))
 
 
 def produced_interval(

@@ -215,7 +215,7 @@ def _as_labels(column: Shaped[np.ndarray, " row"]) -> Shaped[np.ndarray, " row"]
     return column if is_numeric(column.dtype) else np.unique(column, return_inverse=True)[1]
 
 
-def _some_of_each(subjects: Shaped[np.ndarray, " session"]) -> Int[np.ndarray, " session"]:
+def _some_of_each(subjects: Shaped[np.ndarray, " session"]) -> Int[np.ndarray, " validation"]:
     """Return sessions of each subject, at equal distances."""
     labels, counts = np.unique(subjects, return_counts=True)
     places = np.linspace(0, 1, max(1, counts.min() // 5) + 2)[1:-1]

@@ -155,6 +155,7 @@ WRONG = [
     ("baseline", lambda: behaviour.after_effect(ONES, ONES[:, :1])),
     ("is_correct", lambda: behaviour.conditional_accuracy(MEMBERS, MEMBERS)),
     ("times", lambda: behaviour.chronometric_curves_by_outcome(ONES[0], MEMBERS, MEMBERS > 0)),
+    ("counts", lambda: behaviour.normalized_likelihood(np.ones(3), np.zeros(3))),
     ("coherences", lambda: behaviour.fit_psychometric(np.ones((4, 1)), np.ones(4, bool))),
     ("coherences", lambda: behaviour.fit_psychometric(np.eye(2)[[0, 1, 0, 1]], np.ones(4, bool))),
     ("values", lambda: trial_times.mask_outside_window(ONES, trials(), popsim.windows.WholeTrial())),

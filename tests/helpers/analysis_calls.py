@@ -118,6 +118,7 @@ CALLS = {
     (behaviour, "curvature"): ((PATHS,), {}),
     (behaviour, "end_point_ellipse"): ((MEMBERS[:, :2],), {}),
     (behaviour, "choice_fractions"): ((COHERENCE, CHOICES), {}),
+    (behaviour, "normalized_likelihood"): ((MEMBERS, np.ceil(9 * MEMBERS)), {}),
     (behaviour, "fit_psychometric"): ((COHERENCE[:, None], CHOICES), {}),
     (behaviour, "chronometric_curve"): ((COHERENCE[:4], MEMBERS[:3, :4]), {}),
     (behaviour, "chronometric_curves_by_outcome"): (
@@ -138,7 +139,7 @@ FIRST_AXIS = re.findall(
     low_rank_approximation
     participation_ratio_of_singular_values input_output_change modes peak_speed count_speed_peaks path_length
     curvature chronometric_curve chronometric_curves_by_outcome reaction_time_quantiles conditional_accuracy
-    choice_fractions fit_psychometric""",
+    choice_fractions normalized_likelihood fit_psychometric""",
 )
 SECOND_AXIS = ["finite_members", "moving_average", "recurrent_eigenvalues", "spectral_radius"]
 INVARIANT = ["mean_interval", "geometric_mean_interval", "learning_curve"]

@@ -382,7 +382,7 @@ NOTHING_OF_TWO = changed(np.ones((N, N_STEPS)), ([2, 5],), 0.0)
         ({"validation": 1.5}, "validation"),
         ({"validation": range(N)}, "train"),
         ({"validation": [0, 1, 2], "train": 0.9}, "train"),
-        ({"validation": popsim.PerMember([0.2, 0.5])}, "train"),
+        ({"validation": popsim.PerMember([0.2, 0.5])}, "validation"),
         ({"is_choice": True, "targets": np.full((N, N_STEPS, 1), 3)}, "targets"),
     ],
 )
