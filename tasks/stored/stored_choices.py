@@ -56,16 +56,12 @@ class StoredChoices(StoredTrials):
         - `exclude`: the column of rows that do not count, such as missed trials. A network receives what was
             done in them, and zeros for a choice or a reward that is missing.
         - `dt`: the time step of a choice in seconds; that of the bandits is 0.1.
-        - `options`: other arguments of `StoredTrials`, such as `validation`. With subjects this is by default
-            a fifth of the sessions of the one with fewest, at least one, as many of each subject.
+        - `options`: other arguments of `StoredTrials`, such as `conditions` of sessions, or `validation`. With
+            subjects this is by default a fifth of the sessions of the one with fewest, at least one, as many
+            of each subject.
         """
-        names = {
-            "session": session,
-            "choice": choice,
-            "reward": reward,
-            "subject": subject,
-            "exclude": exclude,
-        }
+        names = {"session": session, "choice": choice, "reward": reward}
+        names |= {"subject": subject, "exclude": exclude}
         columns = {key: _column(table, key, name) for key, name in names.items() if name is not None}
         sizes = {key: column.size for key, column in columns.items()}
         if len(set(sizes.values())) > 1 or not sizes["session"]:
@@ -85,9 +81,13 @@ class StoredChoices(StoredTrials):
         if subject is not None:
             conditions["subject"] = _subjects_of_sessions(columns, starts)
             options = {"validation": _some_of_each(conditions["subject"]), **options}
-        inputs = {"last action": of_sessions(actions, 1), "last reward": of_sessions(rewards, 1)}
-        options = {"loss": 1.0 * CrossEntropy(), "is_choice": True, **options}
-        return cls(inputs, of_sessions(actions), of_sessions(counts), conditions, dt=dt, **options)
+        arrays = {
+            "inputs": {"last action": of_sessions(actions, 1), "last reward": of_sessions(rewards, 1)},
+            "targets": of_sessions(actions),
+            "mask": of_sessions(counts),
+            "conditions": {**conditions, **options.pop("conditions", {})},
+        }
+        return cls(**arrays, **{"loss": 1.0 * CrossEntropy(), "is_choice": True, "dt": dt, **options})
 
     def for_subjects(self, n_seeds: int = 1) -> tuple["StoredChoices", Members]:
         """Return the task whose members are subjects, and these members, with the setting "subject".

@@ -91,7 +91,9 @@ def test_rows_that_are_excluded_do_not_count_and_are_shown():
 
 
 def test_sessions_may_differ_in_how_many_choices_they_have():
-    task = of({name: column[:-2] for name, column in TABLE.items()}, validation=[0])
+    drug = {"drug": np.arange(N_SESSIONS) % 2}
+    task = of({name: column[:-2] for name, column in TABLE.items()}, validation={"drug": 1}, conditions=drug)
+    np.testing.assert_array_equal(task.conditions["session"][task.validation], [1, 3])
     np.testing.assert_array_equal(np.sum(task.targets.counts, axis=1), [4, 4, 4, 4, 2])
     assert not np.any(task.inputs["last action"][4, 2:])
 
