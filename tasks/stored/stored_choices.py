@@ -56,9 +56,9 @@ class StoredChoices(StoredTrials):
         - `exclude`: the column of rows that do not count, such as missed trials. A network receives what was
             done in them, and zeros for a choice or a reward that is missing.
         - `dt`: the time step of a choice in seconds; that of the bandits is 0.1.
-        - `options`: other arguments of `StoredTrials`, such as `conditions` of sessions, or `validation`. With
-            subjects this is by default a fifth of the sessions of the one with fewest, at least one, as many
-            of each subject.
+        - `options`: other arguments of `StoredTrials`, such as `conditions` of sessions or `validation`. With
+            subjects the latter is by default a fifth of the sessions of the one with fewest, at least one, as
+            many of each subject.
         """
         names = {"session": session, "choice": choice, "reward": reward}
         names |= {"subject": subject, "exclude": exclude}
