@@ -158,14 +158,17 @@ def _optimum(
     start[:, :n], start[:, n] = cost.start, 1.0
     for _ in range(n_all - n - 1):  # the longest delay has no more steps
         start[:, n + 1 :] = start @ delayed.A[n + 1 :].T
-    # Without any noise every filter is as good: one that corrects what no noise explains, such as a push.
+    # Without any noise every filter is as good: one that corrects what no noise explains, such as a push, or,
+    # where no force explains what is sensed, a body that is elsewhere.
     is_exact = not (constant.any() or dependent.any() or delayed.noise.any())
     variances = np.tile(np.ones(m) if is_exact else constant, (n_steps, 1))
+    elsewhere = np.zeros(n_all)
+    elsewhere[:n] = 1e-6 * np.sum(delayed.B**2) / n if is_exact else 0.0
     costs, converged, n_iterations = np.full(len(start), np.inf), False, 0
     control_gains = filter_gains = states = commands = np.zeros(0)
     while not converged and n_iterations < MOST_ITERATIONS:
         n_iterations += 1
-        filter_gains, learned = _filter(delayed, variances)
+        filter_gains, learned = _filter(delayed, variances, elsewhere)
         if knows_state:
             filter_gains, learned = np.tile(delayed.H.T, (n_steps, 1, 1)), np.zeros_like(learned)
         before = costs
@@ -180,9 +183,11 @@ def _optimum(
 
 
 def _filter(
-    delayed: DelayedSystem, variances: Float[np.ndarray, "time command"]
+    delayed: DelayedSystem,
+    variances: Float[np.ndarray, "time command"],
+    elsewhere: Float[np.ndarray, " all"],
 ) -> tuple[Float[np.ndarray, "time all feature"], Float[np.ndarray, "time all all"]]:
-    """Return K, and the covariance of z that y removes, for the variances of the noise on commands."""
+    """Return K, and the covariance of z that y removes, for the variances of noise on commands and on z."""
     A, B, H = delayed.A, delayed.B, delayed.H
     P, gains, learned = np.zeros_like(A), [], []
     for variance in variances:
@@ -190,7 +195,7 @@ def _filter(
         # The pseudoinverse stands for the inverse, so that senses without noise are filtered too.
         gains.append(P @ H.T @ np.linalg.pinv(innovation, rcond=1e-12, hermitian=True))
         learned.append(gains[-1] @ H @ P)
-        P = A @ (P - learned[-1]) @ A.T + (B * variance) @ B.T
+        P = A @ (P - learned[-1]) @ A.T + (B * variance) @ B.T + np.diag(elsewhere)
     return np.array(gains), np.array(learned)
 
 

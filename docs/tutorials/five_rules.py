@@ -43,7 +43,7 @@ ensemble = popsim.make_ensemble(build, n_members=3, key=jax.random.key(0))
 #   unit, and learns when an error arrives (Bellec et al. 2020).
 # - **Random feedback** is back-propagation in which errors enter the network through fixed random weights,
 #   not through those of the readout (Lillicrap et al. 2016).
-# - **RFLO** does both (Murray 2019).
+# - **RFLO** is e-prop with random feedback (Murray 2019).
 # - **The readout alone** is back-propagation, but nothing else learns.
 #
 # `gradient=` of the trainer takes the rule. The feedback weights are given, to look at them later; without
@@ -92,14 +92,14 @@ ax.legend()
 plt.show()
 
 # %% [markdown]
-# The more a rule knows, the faster it learns. But all that change the recurrent weights get below what the
-# readout can do alone with the first ones.
+# The more a rule knows, the faster it learns. All rules that change the recurrent weights get below what the
+# readout alone can do with the first ones.
 #
 # ## What differs in the weights?
 #
 # Compare the change of the recurrent weights with that by back-propagation, in the same member: the cosine
-# of the two, and how far the change is from being of low rank. Two networks that learned by back-propagation
-# from other trials are the comparison.
+# of the two, and over how many dimensions it is spread. Networks that learned by back-propagation from other
+# trials are the comparison.
 
 
 # %%
@@ -135,7 +135,7 @@ for name, own in {**changes, "other trials": change(other_trials)}.items():
     print(f"{name:<17} cosine {cosine(own, exact).round(2)}  {numbers}")
 
 # %% [markdown]
-# **Feedback that is learned from.** With random feedback the error arrives wrongly at first. It becomes
+# **The readout turns towards the feedback.** With random feedback the error arrives wrongly at first. It becomes
 # useful because the readout learns to agree with the feedback (Lillicrap et al. 2016): the angle between the
 # two gets smaller than 90°.
 

@@ -67,7 +67,7 @@ class SpikingRNN(building.AbstractRateNetwork, building.RecurrentWeights):
     tau_out). Bellec et al. 2020, Nat Commun 11:3625 (compared with their code); tests compare spikes with
     NumPy. Reset and refractory time have no derivatives, and spikes that of `surrogate`.
 
-    Its activity are the spikes, 0 or 1 at each time step. A trial starts with all at zero.
+    Its activity is its spikes, 0 or 1 at each time step. A trial starts with all at zero.
 
     **Arguments:**
 

@@ -305,6 +305,34 @@ def test_a_push_is_answered_though_no_noise_was_expected():
     assert np.abs(ends[0]).max() < 6e-3  # 2 N for 60 ms on 1 kg would end 29 mm away
 
 
+class CursorJump(popsim.interventions.AbstractIntervention):
+    """The cursor is shown elsewhere than the hand."""
+
+    name: str = eqx.field(static=True, default="jump")
+    after_stage: popsim.interventions.Stage = eqx.field(static=True, default="move")
+
+    def apply(self, parameters, state, *, key):
+        moved = dataclasses.replace(state.cursor, position=state.cursor.position + parameters)
+        return dataclasses.replace(state, cursor=moved)
+
+
+def test_a_cursor_that_jumps_is_brought_back_though_no_force_moved_it():
+    task, system, cost, channels = linear_problem(REACHES["clean"])
+    trials = popsim.interventions.schedule_intervention(
+        task.validation_trials(), "jump", [0.0, 0.01], np.arange(20) >= 5
+    )
+    loop = popsim.SensorimotorLoop(
+        optimal_control.lqg(system, cost, channels).controller(),
+        system.plant,
+        channels,
+        interventions=(CursorJump(),),
+        dt=DT,
+    )
+    hand = popsim.evaluate(loop, task, trials=trials, key=jax.random.key(0)).states.hand.position
+    without = optimal_control.lqr(system, cost).states[:, -1, :2]
+    np.testing.assert_allclose(hand[:, -1] - without, [[0.0, -0.01]] * len(hand), atol=2e-3)
+
+
 def test_gains_of_a_known_state_do_not_depend_on_what_is_excited():
     """The variance of a command adds k² of its price to its weight; a reach along x says as much of y."""
     _, system, cost, _ = linear_problem(REACHES["clean"])
