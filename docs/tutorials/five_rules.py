@@ -134,10 +134,21 @@ for name, own in {**changes, "other trials": change(other_trials)}.items():
     numbers = f"size {size.round(1)}  dimensions {dimensions.round(1)}"
     print(f"{name:<17} cosine {cosine(own, exact).round(2)}  {numbers}")
 
+# %% alt="Cosine of the change of recurrent weights by each rule with that by back-propagation"
+compared = {name: cosine(own, exact) for name, own in changes.items() if name != "back-propagation"}
+compared["other trials"] = cosine(change(other_trials), exact)
+figure, ax = plt.subplots(figsize=(4.2, 2.4), layout="constrained")
+for row, values in enumerate(compared.values()):
+    ax.plot(values, np.full(3, row), "o", color="#0072B2")
+ax.axvline(0, color="0.7", lw=0.8, zorder=0)
+ax.set(yticks=range(len(compared)), yticklabels=compared, xlabel="cosine with back-propagation")
+ax.invert_yaxis()
+plt.show()
+
 # %% [markdown]
-# **The readout turns towards the feedback.** With random feedback the error arrives wrongly at first. It becomes
-# useful because the readout learns to agree with the feedback (Lillicrap et al. 2016): the angle between the
-# two gets smaller than 90°.
+# **The readout turns towards the feedback.** With random feedback the error arrives wrongly at first. It
+# becomes useful because the readout learns to agree with the feedback (Lillicrap et al. 2016): the angle
+# between the two gets smaller than 90°.
 
 
 # %%
