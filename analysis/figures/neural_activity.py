@@ -45,9 +45,10 @@ def draw_raster(ax: Axes, spikes: Float[np.ndarray, "time unit"], *, dt: float) 
 
     - `spikes`: of one trial, or of one unit with an axis of trials in place of that of units.
     """
-    rows = [dt * np.flatnonzero(row) for row in np.asarray(spikes).T]
-    ax.eventplot(rows, lineoffsets=np.arange(1, len(rows) + 1), linelengths=0.8, linewidths=0.6, color="k")
-    ax.set(xlim=(0, dt * len(spikes)), ylim=(len(rows) + 0.5, 0.5), xlabel="time (s)", ylabel="unit")
+    steps, units = np.nonzero(np.asarray(spikes))
+    ax.plot(dt * steps, units + 1, "|k", markersize=3, markeredgewidth=0.6)
+    n_steps, n_units = spikes.shape
+    ax.set(xlim=(0, dt * n_steps), ylim=(n_units + 0.5, 0.5), xlabel="time (s)", ylabel="unit")
     return ax
 
 

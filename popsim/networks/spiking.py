@@ -56,7 +56,6 @@ class SpikingState(eqx.Module):
     adaptation: Float[Array, "*axes unit"] | None
 
 
-@register_network("spiking")
 class SpikingRNN(building.AbstractRateNetwork, building.RecurrentWeights):
     """Leaky integrate-and-fire units, with or without adaptation, and a readout of their filtered spikes.
 
@@ -192,3 +191,10 @@ class SpikingRNN(building.AbstractRateNetwork, building.RecurrentWeights):
         raise ValueError(
             f"`network` must have no spikes to be moved to dt = {dt} s, got a SpikingRNN with dt = {self.dt}."
         )
+
+
+@register_network("spiking")
+def _spiking(*sizes: int, tau=0.1, dt, noise_std=0.0, output_fn=None, output_bias=0.0, key) -> SpikingRNN:
+    """Leaky integrate-and-fire units; with the time constant of experiments for voltage and readout."""
+    readout = {"output_fn": output_fn, "output_bias": output_bias}
+    return SpikingRNN(*sizes, tau=tau, tau_out=tau, dt=dt, noise_std=noise_std, **readout, key=key)

@@ -206,6 +206,7 @@ SHOWN = {
     "draw_hidden_activity": Shown(
         (np.array([[0.1, 1.0], [-2.0, 0.0]]),), {"dt": 0.1}, image=[[1.0, 0.0], [0.1, -2.0]]
     ),
+    "draw_raster": Shown((np.array([[0, 1], [1, 0], [0, 1.0]]),), {"dt": 0.1}, texts={"ylabel": "unit"}),
     "draw_weight_matrix": Shown(
         (np.array([[1.0, -3.0], [0.0, 2.0]]),),
         {},

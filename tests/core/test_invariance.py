@@ -25,7 +25,7 @@ def run_in_calls(counts, capacity=128):
     ensemble = popsim.make_ensemble(build, 2, key=jax.random.key(0))
     step = MemberStep(RunningSum(), batch_size=4)
     state = TrainState.initial_ensemble(ensemble, OPTIMIZER, KEY.copy(), where_train=network)
-    carry = jax.vmap(lambda _: step.initial_carry(None, None))(jnp.arange(2))
+    carry = jax.vmap(lambda _: step.initial_carry(None, None, key=jax.random.key(0)))(jnp.arange(2))
     state = dataclasses.replace(state, loss_fn_state=carry)
     loop, losses = BatchLoop(step, jnp.arange(2), capacity=capacity), []
     for count in counts:

@@ -144,7 +144,9 @@ def test_every_optimizer_is_taken_or_refused_by_name(ensemble):
     model, step = popsim.member(ensemble, 0), MemberStep(nearness(1.0), batch_size=1)
     for name, build in OPTIMIZERS.items():
         state = TrainState.initial_state(model, build(), jax.random.key(0))
-        state = dataclasses.replace(state, loss_fn_state=step.initial_carry(model, state.params))
+        state = dataclasses.replace(
+            state, loss_fn_state=step.initial_carry(model, state.params, key=state.root_rng)
+        )
         if name in REFUSED:
             with pytest.raises(ValueError, match=REFUSED[name]):
                 check_changes(step, state, None, [None])
