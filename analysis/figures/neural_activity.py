@@ -48,7 +48,8 @@ def draw_raster(ax: Axes, spikes: Float[np.ndarray, "time unit"], *, dt: float) 
     steps, units = np.nonzero(np.asarray(spikes))
     ax.plot(dt * steps, units + 1, "|k", markersize=3, markeredgewidth=0.6)
     n_steps, n_units = spikes.shape
-    ax.set(xlim=(0, dt * n_steps), ylim=(n_units + 0.5, 0.5), xlabel="time (s)", ylabel="unit")
+    style.extend_limits(ax, x=(0, dt * n_steps), y=(0.5, n_units + 0.5))
+    ax.set(xlabel="time (s)", ylabel="unit")
     return ax
 
 
