@@ -191,7 +191,11 @@ class StoredArray:
         values = np.empty(shape, layout.dtype)
         if not values.size:
             return values
-        files = [self._check_seal(place) for place in itertools.product(*(shards for _, _, shards in parts))]
+        rows = parts[0][0]
+        # Of rows that a later commit has cut off, those that are not asked for need not be there.
+        end = rows.stop if isinstance(rows, slice) else int(np.max(rows)) + 1
+        places = itertools.product(*(shards for _, _, shards in parts))
+        files = [self._check_seal(place, end) for place in places]
         stored = self._open(files)
         entries = stored.oindex[tuple(index for index, _, _ in parts)]
         try:
@@ -217,9 +221,10 @@ class StoredArray:
             stored.kvstore[file.name] = file.read_bytes()
         return stored
 
-    def _check_seal(self, place: ShardIndex) -> Path:
-        """Check that a file is of the run, in its place, and holds the committed rows; return it."""
+    def _check_seal(self, place: ShardIndex, end: int | None = None) -> Path:
+        """Check that a file is of the run, in its place, with the committed rows before `end`; return it."""
         name, rows = self.layout.shard_name(place), self.layout.block(place)[0]
+        last = rows.stop if end is None else min(rows.stop, end)
         path = self.folder / name
         try:
             with path.open("rb") as file:
@@ -227,7 +232,7 @@ class StoredArray:
                 seal = file.read()
         except FileNotFoundError:
             raise missing_file(path) from None
-        run_id, count, n_rows = seal[:16].hex(), int.from_bytes(seal[16:24], "little"), rows.stop - rows.start
+        run_id, count, n_rows = seal[:16].hex(), int.from_bytes(seal[16:24], "little"), last - rows.start
         damage = ""
         # With the run and the count that it names itself, damage is told from a file of another run.
         if len(seal) < SEAL_BYTES or seal != _seal(run_id, self.folder.name, name, count):

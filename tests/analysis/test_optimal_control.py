@@ -330,7 +330,9 @@ def test_a_cursor_that_jumps_is_brought_back_though_no_force_moved_it():
     )
     hand = popsim.evaluate(loop, task, trials=trials, key=jax.random.key(0)).states.hand.position
     without = optimal_control.lqr(system, cost).states[:, -1, :2]
-    np.testing.assert_allclose(hand[:, -1] - without, [[0.0, -0.01]] * len(hand), atol=2e-3)
+    along, against = np.asarray(hand[:, -1] - without).T
+    np.testing.assert_allclose(along, 0, atol=1e-10)
+    assert np.all((against < -7e-3) & (against > -1e-2))  # within 150 ms, of which it is blind for some
 
 
 def test_gains_of_a_known_state_do_not_depend_on_what_is_excited():

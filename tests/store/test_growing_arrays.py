@@ -15,7 +15,7 @@ from interruptions import copied_at_operations, files_of_at_most
 
 from popsim.store import stored_array as chunk_shapes
 from popsim.store.array_group import open_arrays
-from popsim.store.files import SaveError
+from popsim.store.files import CorruptDataError, SaveError
 from popsim.store.growing_arrays import GrowingArrays
 
 
@@ -112,6 +112,21 @@ test_any_order = AnyOrder.TestCase
 test_any_order.settings = settings(
     max_examples=7, stateful_step_count=20, deadline=None, derandomize=True, database=None
 )
+
+
+def test_a_reader_of_before_a_cut_sees_the_rows_that_are_there_again(small, tmp_path):
+    """Two rows were committed, none, and one again."""
+    store = GrowingArrays.create(tmp_path / "h.zarr")
+    store.append("batch", small_shards.ROWS["batch"](0, 2))
+    store.commit()
+    reader = open_arrays(tmp_path / "h.zarr")
+    store.truncate({})
+    store.append("batch", small_shards.ROWS["batch"](0, 1))
+    store.commit()
+    np.testing.assert_array_equal(reader.loss[:1], small_shards.losses(0, 1)["loss"][1])
+    with pytest.raises(CorruptDataError, match="must have 2 rows, got 1"):
+        np.asarray(reader.loss[:2])
+    store.close()
 
 
 def test_large_rows_are_cut_into_parts(monkeypatch, tmp_path):
