@@ -69,7 +69,7 @@ class Sines(popsim.AbstractTask):
         trial = popsim.Trial(
             init=(),
             inputs={"nothing": jnp.zeros((n_steps, 1))},
-            targets=popsim.OutputTarget(target, 1.0 * (jnp.arange(n_steps) >= learned), is_choice=False),
+            targets=popsim.OutputTarget(target, jnp.ones(n_steps), is_choice=False),
             timeline=popsim.Timeline(DT, n_steps, epochs={"learned": (0, learned)}),
         )
         return jax.tree.map(lambda leaf: leaf[None], trial) if stacked else trial
