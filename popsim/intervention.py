@@ -264,7 +264,7 @@ def kinds_of_load(interventions: tuple[AbstractIntervention, ...], scheduled: Sc
     parts = {"force": "on_hand", "torque": "on_coordinates", "mass": "hand_mass"}
     kinds = [k for k, part in parts.items() if any(getattr(load, part) is not None for load in loads)]
     signals = [getattr(each, "signal", None) for each in interventions if each.name in scheduled]
-    return tuple({*kinds, "force"} if "external_force" in signals else kinds)
+    return (*kinds, "force") if "external_force" in signals else tuple(kinds)
 
 
 def _scheduled_loads(

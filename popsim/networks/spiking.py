@@ -33,7 +33,7 @@ class Triangular(eqx.Module):
         checks.check_positive("height", self.height)
 
     def __call__(self, above: Float[Array, " unit"]) -> Float[Array, " unit"]:
-        # A value whose derivative is given, without a rule of its own, which would end the engine's fusion.
+        # The second term is zero, and has the derivative `slope`.
         slope = jax.lax.stop_gradient(self.height * jnp.maximum(0.0, 1 - jnp.abs(above)))
         return (above > 0).astype(above.dtype) + slope * (above - jax.lax.stop_gradient(above))
 
@@ -78,8 +78,7 @@ class SpikingRNN(building.AbstractRateNetwork, building.RecurrentWeights):
     - `surrogate`: from how far voltages are above the threshold to spikes, with a derivative; None for
         `Triangular(0.3)`.
     - `noise_std`: the standard deviation of the voltage of a unit that receives nothing and does not spike.
-    - `gain`: the standard deviation of W times sqrt(n_units). At first units do not
-        act on themselves.
+    - `gain`: the standard deviation of W times sqrt(n_units). At first units do not act on themselves.
     - `input_gain`: the standard deviation of V times sqrt(n_inputs).
     - `dt`: the time step in seconds, that of the trials.
     - `output_fn`, `output_bias`: of the readout, as of a `GRUNetwork`.

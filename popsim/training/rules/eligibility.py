@@ -76,12 +76,7 @@ class EProp(AbstractOnlineGradient):
             raise ValueError("`body` and `signal` must not both be given.")
 
     def init(self, params: PyTree, model: AbstractModel, *, key: Key[Array, ""]) -> PyTree[Array]:
-        network = getattr(model, "network", None)
-        if not isinstance(network, AbstractNetwork) or "recurrent" not in network.projections():
-            raise ValueError(
-                f'`model.network` must have a projection "recurrent" for {type(self).__name__}, got '
-                f"{short_repr(network)}."
-            )
+        network = _network_of(model, "recurrent", self)
         if hasattr(model, "plant") and self.body is None and self.signal is None:
             raise ValueError(
                 "`body` must be given for a model with a body, as EProp(body=lambda state: state.plant): the "
@@ -155,6 +150,17 @@ class EProp(AbstractOnlineGradient):
             _add(pull(_ones(hidden, j))[0].network, _weigh([keep[i][j] for i in range(n)], traces))
             for j in range(n)
         ]
+
+
+def _network_of(model: Any, projection: str, rule: AbstractGradient) -> AbstractNetwork:
+    """Return the network of a model; raise `ValueError` unless it has a projection."""
+    network = getattr(model, "network", None)
+    if not isinstance(network, AbstractNetwork) or projection not in network.projections():
+        raise ValueError(
+            f'`model.network` must have a projection "{projection}" for {type(rule).__name__}, got '
+            f"{short_repr(network)}."
+        )
+    return network
 
 
 def _ones(hidden: Hidden, i: int) -> Hidden:
@@ -282,12 +288,7 @@ class FeedbackAlignment(AbstractGradient):
             check_finite("feedback", self.feedback)
 
     def init(self, params: PyTree, model: AbstractModel, *, key: Key[Array, ""]) -> PyTree[Array]:
-        network = getattr(model, "network", None)
-        if not isinstance(network, AbstractNetwork) or "readout" not in network.projections():
-            raise ValueError(
-                f'`model.network` must have a projection "readout" for {type(self).__name__}, got '
-                f"{short_repr(network)}."
-            )
+        network = _network_of(model, "readout", self)
         weights = network.projections()["readout"].where(network)
         feedback: Any = self.feedback
         if feedback is None:

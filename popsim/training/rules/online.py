@@ -159,7 +159,7 @@ def random_arrays(tree: PyTree, *, low: float) -> PyTree:
     leaves, structure = jax.tree.flatten(tree)
 
     def draw(number: int, leaf: Any) -> Any:
-        if not eqx.is_array(leaf) or not _is_number(leaf):
+        if not _is_number(leaf):
             return jnp.ones(leaf.shape, leaf.dtype) if eqx.is_array(leaf) else leaf
         values = jax.random.uniform(seed_key(number), leaf.shape, leaf.dtype, low, low + 1)
         return values / leaf.shape[-1] if leaf.ndim > 1 else values
