@@ -182,7 +182,7 @@ class Run:
     @functools.cached_property
     def _checkpoint(self) -> Checkpoint:
         try:
-            checkpoint = self._restore(named_arrays({"model": self._template}))
+            checkpoint = self._restore(named_arrays({"model": self._template}), with_final=True)
         except MismatchError as error:
             if not isinstance(self.source, Script):
                 raise
@@ -192,21 +192,36 @@ class Run:
             raise ValueError(f"the run {self.folder.path} must have a checkpoint: it has none yet.")
         return checkpoint
 
-    def _restore(self, arrays: Mapping[str, Any]) -> Checkpoint | None:
-        """Read from the last checkpoint what has the names, shapes and dtypes of some arrays."""
+    def _restore(self, arrays: Mapping[str, Any], *, with_final: bool = False) -> Checkpoint | None:
+        """Read from the last checkpoint what has the names, shapes and dtypes of some arrays.
+
+        Of a model also the leaves with which members end, where an update of the population set them.
+        """
         shapes = {name: jax.ShapeDtypeStruct(array.shape, array.dtype) for name, array in arrays.items()}
-        return self.parts.open_checkpoints().restore(lambda _: shapes, subset=True)
+
+        def expected(details: Mapping[str, Any]) -> Mapping[str, jax.ShapeDtypeStruct]:
+            final = details.get("final", ()) if with_final else ()
+            named = {_name_of_final(name): shape for name, shape in shapes.items()}
+            return shapes | {name: named[name] for name in final}
+
+        return self.parts.open_checkpoints().restore(expected, subset=True)
 
     @functools.cached_property
     def ensemble(self) -> Any:
         """The ensemble, or single model, of the last checkpoint; damaged and missing ones give a warning.
+
+        Members have their best weights where `EarlyStopping` restores them.
 
         **Raises:** `CorruptDataError` if all are damaged; `MismatchError` if they are of another run.
         """
         if isinstance(self.source, Script):
             self._warn_if_changed()
         arrays = jax.device_put(self._checkpoint.arrays)
-        ensemble = with_named_arrays({"model": self._template}, arrays.__getitem__)["model"]
+
+        def final_or_last(name: str) -> Any:
+            return arrays.get(_name_of_final(name), arrays[name])
+
+        ensemble = with_named_arrays({"model": self._template}, final_or_last)["model"]
         return with_trained_inputs(ensemble, self._checkpoint.details.get("inputs"))
 
     @functools.cached_property
@@ -356,3 +371,8 @@ def open_run(
         raise ValueError(f"`build` must make one model, build(key), as for a `task`, got {build!r:.100}.")
     _ = run.parts
     return run
+
+
+def _name_of_final(name: str) -> str:
+    """Return the name of an array of a model, such as "model.network.tau", among those with which it ends."""
+    return f"final{name.removeprefix('model')}"

@@ -100,7 +100,7 @@ def train(plan: TrainingPlan) -> tuple[Any, TaskTrainerHistory]:
         start = TrainingStart(int(state.step), training.n_batches, plan.count, plan.n_trained)
         with start_while_compiling(*(() if store is None else store.computation.made_while_compiling)):
             state = HostLoop(plan, loops, observers).run(state, start, start_time)
-        model = plan.layout.gather(state.model)
+        model = plan.layout.gather(state.final_model)
         return model, recorder.history(state)
 
 

@@ -207,6 +207,7 @@ class IntoTrials(StopFirst):
 REFUSED = [
     (lambda: EarlyStopping(0), "`patience` must be a positive"),
     (lambda: EarlyStopping(1, every=0), "`every` must be a positive"),
+    (lambda: EarlyStopping(1, restore="last"), "`restore` must be .best. or None, got .last."),
     (lambda: EarlyStopping(1, mode="low"), '`mode` must be "min" or "max"'),
     (lambda: ReduceOnPlateau("learning_rate", 2.0, 1), "`factor` must be above 0 and below 1"),
     (lambda: Curriculum("task.scale", [1.0], "error", 0.8), "`stages` must be the values of two"),
@@ -337,7 +338,7 @@ def all_of_them(*, stop_after=None, restore=False, threshold=2.0, log_step=5, fo
     updates = [
         PopulationBasedTraining(every=4, hyperparameters=("learning_rate",)),
         Curriculum("task.scale", STAGES, "error", threshold, mode="min"),
-        EarlyStopping(2, metric="error", every=3),
+        EarlyStopping(2, metric="error", every=3, restore="best"),
         Rescale(0.5, every=3),
     ]
     told, options = [], {"log_step": log_step, "save_model_trainables": True, "restore_checkpoint": restore}
@@ -441,3 +442,33 @@ def test_numbers_that_are_not_finite_freeze_their_member():
         trained, history = train(4, n_members=3, ensemble=ensemble, trainer=trainer)
     assert history.frozen_from.tolist() == [-1, 2, -1]
     assert np.isfinite(trained.network.readout.weight).all()
+
+
+def restoring(n_batches, *, n_members=N_MEMBERS, folder=None, **options):
+    optimizer = STEEP if n_members else adam(1.0)
+    given = TaskTrainer(optimizer, population_updates=[EarlyStopping(5, restore="best")], chkpt_dir=folder)
+    options = {"save_model_trainables": True, "log_step": LOG_STEP, **options}
+    return train(n_batches, n_members=n_members, trainer=given, **options)
+
+
+@pytest.mark.parametrize("n_members", [N_MEMBERS, 0])
+def test_members_end_with_their_best_weights_and_a_longer_run_equals_one_resumed(n_members, tmp_path):
+    model, history = restoring(N_BATCHES, n_members=n_members)
+    best = history.updates["control"]["control.EarlyStopping.best_batch"][-1]
+    losses, stops = history.validation_loss.total, history.stopped_from
+    trained = (stops == -1) | (history.validation_batch.reshape(-1, *[1] * stops.ndim) < stops)
+    np.testing.assert_array_equal(
+        best, history.validation_batch[np.argmin(np.where(trained, losses, np.inf), axis=0)]
+    )
+    if n_members:
+        assert np.any(stops >= 0) and np.any((stops == -1) & (best < N_BATCHES - 1))
+    readouts = history.model_trainables.network.readout, model.network.readout
+    for rows, leaf in zip(*map(jax.tree.leaves, readouts), strict=True):
+        at_best = rows[best, np.arange(n_members)] if n_members else rows[best]
+        np.testing.assert_array_equal(at_best, leaf)
+    before, _ = restoring(N_BATCHES - 5, n_members=n_members, folder=tmp_path)
+    opened = functools.partial(popsim.open_run, tmp_path, build=build, task=RunningSum())
+    assert_same(opened().ensemble, before)
+    resumed, _ = restoring(N_BATCHES, n_members=n_members, folder=tmp_path, restore_checkpoint=True)
+    assert_same(resumed, model)
+    assert_same(opened().ensemble, model)

@@ -22,7 +22,13 @@ from popsim.training.history.computation import TrainingComputation, compare_com
 from popsim.training.history.recording import batches_of_ends, create_arrays
 from popsim.training.loop.training_plan import TrainingPlan
 from popsim.training.observers import FinishedBatches, LogEntry, Observer, Records
-from popsim.training.steps.train_state import TrainState, copy_arrays, named_state, with_named_state
+from popsim.training.steps.train_state import (
+    TrainState,
+    copy_arrays,
+    named_arrays,
+    named_state,
+    with_named_state,
+)
 
 __all__ = ["TrainingStore", "open_training_store"]
 
@@ -210,6 +216,7 @@ class TrainingStore(Observer):
             "step": step,
             "computation": computation.as_json(),
             "inputs": self.plan.state.model.trained_inputs.sizes,
+            "final": [*named_arrays({"final": state.final})],
             **parts,
             "seconds": seconds,
             "member_batch_size": self.member_batch_size,

@@ -83,6 +83,8 @@ class PopulationUpdates:
             before = self.view.population(label, state)
             after, update_states[label] = self._init(label, before)
             state = self.view.with_values(state, label, after.hyperparameters)
+            if after.final_model is not None:
+                state = self.view.with_final_model(state, after.final_model)
         return self.view.with_states(state, update_states)
 
     def apply(
@@ -195,6 +197,10 @@ class PopulationUpdates:
             update_states = {**update_states, label: where_active(restarts, cast, kept)}
             values = where_active(restarts, dict(after.hyperparameters), before.hyperparameters)
             state = self.view.with_values(state, label, values)
+            final = views.changed_leaves(label, before.final_model, after.final_model, self.view.recorded)
+            if final:
+                model = views.with_leaves_where(restarts, before.final_model, final)
+                state = self.view.with_final_model(state, model)
         return state, update_states
 
     def _rows(self, state: TrainState, records: Mapping[str, Named]) -> Records:

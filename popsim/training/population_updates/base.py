@@ -42,6 +42,8 @@ class Population:
         a harder task. What other updates keep of them is reset, and none stops them now.
     - `places`: the places of the members in the whole population, on which draws should depend.
     - `size`: the number of members of the whole population, which may be divided over several trainings.
+    - `final_model`: the ensemble that the training returns, where an update sets it: in its `init` first.
+        Training continues with `model`, and returns that if this is None.
     """
 
     model: Any
@@ -51,6 +53,7 @@ class Population:
     restarted: Bool[Any, " member"]
     places: Int[np.ndarray, " member"]
     size: int
+    final_model: Any = None
     _exchange: Any = dataclasses.field(default=None, repr=False)
     _members: Any = dataclasses.field(default=None, repr=False)
 
@@ -195,8 +198,8 @@ class AbstractPopulationUpdate(eqx.Module):
     def init(self, population: Population) -> tuple[Population, State]:
         """Return the population before the first batch, and arrays of its members by name; none by default.
 
-        Only hyperparameters may be set here. Where members begin anew it is called again for the whole
-        population; what it keeps and sets of those members is used.
+        Only hyperparameters and the final model may be set here. Where members begin anew it is called again
+        for the whole population; what it keeps and sets of those members is used.
         """
         return population, {}
 

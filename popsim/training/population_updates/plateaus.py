@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
@@ -84,8 +85,8 @@ class EarlyStopping(AbstractPlateauUpdate):
     """Stop a member whose metric has not improved for a while; Prechelt (1998, Neural Networks 11:761-767)
     compares such criteria.
 
-    A stopped member stays as it is: its best weights are not restored, but are in the history where
-    `save_model_trainables` keeps them. When all members are stopped or frozen, training ends.
+    A stopped member stays as it is, or ends with its best weights if they are restored. When all members are
+    stopped or frozen, training ends.
 
     **Arguments:**
 
@@ -93,6 +94,9 @@ class EarlyStopping(AbstractPlateauUpdate):
     - `min_gain`: the improvement on the best so far that a metric must exceed to count as a gain.
     - `metric`: one of `validation_metrics`; None for the total validation loss.
     - `mode`: whether low ("min") or high ("max") values are good.
+    - `restore`: "best" lets each member, stopped or not, end with its weights at the last gain, after the
+        batch "best_batch" of the record; -1 is the start. Checkpoints have the last weights too, with which a
+        training continues. None lets members end with the last.
     - `every`: the number of batches between calls; None for the log points.
     """
 
@@ -100,13 +104,35 @@ class EarlyStopping(AbstractPlateauUpdate):
     min_gain: float = eqx.field(static=True, converter=plain_number, default=0.0)
     metric: str | None = eqx.field(static=True, default=None)
     mode: Mode = eqx.field(static=True, default="min")
+    restore: Literal["best"] | None = eqx.field(static=True, default=None)
     may_stop = True
+
+    def __check_init__(self):
+        if self.restore not in ("best", None):
+            raise ValueError(f'`restore` must be "best" or None, got {self.restore!r}.')
+
+    def init(self, population: Population) -> tuple[Population, State]:
+        population, state = super().init(population)
+        if self.restore is not None:
+            state = {**state, "best_batch": np.full(population.n_members, -1, np.int32)}
+            population = dataclasses.replace(population, final_model=population.model)
+        return population, state
 
     def __call__(
         self, population: Population, results: ValidationResults, state: State, *, batch: int, key: RandomKey
     ) -> tuple[Population, State, Record]:
-        state, is_over = self.count_calls_without_gain(results, state, population.n_members)
-        return dataclasses.replace(population, stopped=population.stopped | is_over), state, {}
+        count, is_over = self.count_calls_without_gain(results, state, population.n_members)
+        if self.restore is not None:
+            gains = count["points_without_gain"] == 0
+            count["best_batch"] = np.where(gains, batch, state["best_batch"])
+            best = jax.tree.map(
+                # What training does not change is the same array in both.
+                lambda last, kept: last if last is kept else jnp.where(aligned_mask(gains, last), last, kept),
+                population.model,
+                population.final_model,
+            )
+            population = dataclasses.replace(population, final_model=best)
+        return dataclasses.replace(population, stopped=population.stopped | is_over), count, {}
 
 
 class ReduceOnPlateau(AbstractPlateauUpdate):

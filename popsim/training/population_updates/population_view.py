@@ -95,14 +95,17 @@ class PopulationView:
         carry = state.loss_fn_state
         values = {name: np.array(value) for name, value in values_at(state, self.places[label][0]).items()}
         divided, n_members = self.divided, self.count or 1
+        model, final = self.add_member_axis((state.model, state.final))
         return Population(
-            model=self.add_member_axis(state.model),
+            model=model,
             hyperparameters=self.add_member_axis(values),
             frozen=np.atleast_1d(np.asarray(carry.frozen_from != NOT_FROZEN)),
             stopped=np.atleast_1d(np.asarray(carry.stops != NOT_FROZEN)),
             restarted=np.zeros(n_members, bool),
             places=np.arange(n_members) if divided is None else divided.own_places,
             size=n_members if divided is None else divided.size,
+            # Shares with `model` the leaves that training does not change.
+            final_model=None if state.final is None else eqx.combine(final, model),
         )
 
     def kept_hyperparameters(self, label: str) -> Places:
@@ -147,21 +150,25 @@ class PopulationView:
         Members for which a change is not finite keep what they had.
         """
         changed = changed_leaves(label, before.model, after.model, self.recorded)
+        final = changed_leaves(label, before.final_model, after.final_model, self.recorded)
         is_finite = np.ones(active.size, bool)
-        for new in (*changed.values(), *after.hyperparameters.values()):
+        for new in (*changed.values(), *final.values(), *after.hyperparameters.values()):
             # Checked here, on the host: the compiled step sees only what the next batch makes of it, and
             # would freeze the member with the bad values inside.
             is_finite &= np.isfinite(np.asarray(new, float)).reshape(active.size, -1).all(axis=1)
         active = active & is_finite
         values = where_active(active, dict(after.hyperparameters), before.hyperparameters)
         state = self.with_values(state, label, values)
-        if not changed:
-            return state, is_finite
-        leaves, structure = jax.tree.flatten(before.model)
-        for index, new in changed.items():
-            leaves[index] = jnp.where(aligned_mask(active, new), new, leaves[index])
-        model = self.drop_member_axis(jax.tree.unflatten(structure, leaves))
-        return state.with_model(model), is_finite
+        if changed:
+            model = with_leaves_where(active, before.model, changed)
+            state = state.with_model(self.drop_member_axis(model))
+        if final:
+            state = self.with_final_model(state, with_leaves_where(active, before.final_model, final))
+        return state, is_finite
+
+    def with_final_model(self, state: TrainState, model: Any) -> TrainState:
+        """Return the state of a training that returns a model, of which it keeps what training changes."""
+        return dataclasses.replace(state, final=eqx.filter(self.drop_member_axis(model), self.recorded))
 
     def mark_inactive(
         self,
@@ -241,6 +248,14 @@ def changed_leaves(label: str, before: Any, after: Any, recorded: PyTree[bool]) 
         check_castable(f"{where} of {label}", jnp.result_type(new[index]), leaf.dtype)
         changed[index] = jnp.asarray(new[index]).astype(leaf.dtype)
     return changed
+
+
+def with_leaves_where(mask: Bool[np.ndarray, " member"], model: Any, changed: Mapping[int, Array]) -> Any:
+    """Return a model with some leaves, by their number, changed in the members of a mask."""
+    leaves, structure = jax.tree.flatten(model)
+    for index, new in changed.items():
+        leaves[index] = jnp.where(aligned_mask(mask, new), new, leaves[index])
+    return jax.tree.unflatten(structure, leaves)
 
 
 def cast_like(subject: str, before: Mapping[str, np.ndarray], now: Mapping[str, Any]) -> Named:

@@ -54,6 +54,7 @@ OWN = (
     "loss_fn_state",
     "hyperparameters",
     "population_update_states",
+    "final",
 )  # per member
 
 
@@ -72,6 +73,7 @@ class TrainState(eqx.Module):
         else None.
     - `population_update_states`: by name, what each population update keeps, with axes (member, ...); None
         without such updates.
+    - `final`: the leaves of the model with which members end, where a population update sets them; else None.
     """
 
     step: Int[Array, ""]
@@ -83,6 +85,7 @@ class TrainState(eqx.Module):
     optimizer_def: optax.GradientTransformation = eqx.field(static=True)
     hyperparameters: PyTree = None
     population_update_states: PyTree = None
+    final: PyTree = None
 
     @property
     def is_param(self) -> PyTree[bool]:
@@ -93,6 +96,11 @@ class TrainState(eqx.Module):
     def model(self) -> Any:
         """The whole model."""
         return eqx.combine(self.params, self.model_without_params)
+
+    @property
+    def final_model(self) -> Any:
+        """The whole model with which members end, if the training ended now."""
+        return eqx.combine(self.final, self.model)
 
     def with_model(self, model: Any) -> "TrainState":
         """Return the state with another model, partitioned as before."""
@@ -261,7 +269,7 @@ def with_named_arrays(trees: dict[str, Any], read: Callable[[str], Any]) -> dict
 
 
 def _stored_parts(state: TrainState) -> dict[str, Any]:
-    names = ("opt_state", "loss_fn_state", "hyperparameters", "population_update_states", *SHARED)
+    names = (*OWN[2:], *SHARED)
     return {"model": state.model, **state_parts(state, names)}
 
 
