@@ -6,6 +6,7 @@ from typing import Any
 import equinox as eqx
 from jaxtyping import Array, Int, Key
 
+from popsim._compiled import map_trials
 from popsim._shared.argument_shapes import check_fields
 from popsim._shared.checks import explain_traced_code, kind_of, short_repr
 from popsim._shared.html import Html, preformatted, show_or_print
@@ -13,6 +14,7 @@ from popsim._shared.member_values import check_module_of_members
 from popsim._shared.other_draws import refuse_unseeded_draws
 from popsim.loss import Loss
 from popsim.per_member import per_member_nodes, select_member
+from popsim.randomness import key_stream, trial_keys
 from popsim.schedules import LAST_BATCH
 from popsim.task_description import TaskDescription, describe_task
 from popsim.trial import Trial, check_trials
@@ -68,6 +70,26 @@ class AbstractTask(eqx.Module):
         - `key`: the random key of the trial.
         """
 
+    def trials(self, *, batch: int | Int[Array, ""], n: int, key: Key[Array, ""]) -> Trial:
+        """Return the trials of a training batch, stacked; called under `jit` and `vmap`.
+
+        By default each is drawn by itself, by `trial`. A task may override it where the trials of a batch
+        depend on one another, as those of `tasks.StoredTrials` that come in an order.
+
+        **Arguments:**
+
+        - `batch`: as for `trial`.
+        - `n`: the number of trials.
+        - `key`: the random key of the batch, and of the member unless all members share the trials.
+        """
+        keys = trial_keys(key, n, member_id=None)
+        return map_trials(lambda own: self.trial(batch=batch, key=key_stream(own, "specification")), keys)
+
+    @property
+    def draws_trials(self) -> bool:
+        """Whether each trial of a batch is drawn by itself, so that `trial` alone gives such trials."""
+        return type(self).trials is AbstractTask.trials
+
     @abc.abstractmethod
     def validation_trials(self) -> Trial:
         """Return the validation trials, stacked on a leading axis; the same at every call."""
@@ -112,6 +134,16 @@ def check_task(task: Any) -> None:
             f"`loss` of {type(task).__name__} must be a Loss, such as 1.0 * losses.PositionError(), "
             f"got {kind_of(task.loss)}."
         )
+
+
+def check_draws_trials(*tasks: AbstractTask) -> None:
+    """Raise `ValueError` unless each trial of tasks may be drawn by itself."""
+    for task in tasks:
+        if not task.draws_trials:
+            raise ValueError(
+                "`task` must draw each trial by itself where it is mixed with others, joined to sessions or "
+                f'drawn again, got {type(task).__name__} with an order of its own: leave it "drawn".'
+            )
 
 
 def build_validation_trials(task: AbstractTask) -> Trial:

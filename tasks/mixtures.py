@@ -14,7 +14,7 @@ from popsim.loss import Loss
 from popsim.per_member import has_per_member, without_member_axes
 from popsim.randomness import key_stream, seed_key
 from popsim.schedules import AbstractBatchSchedule, PiecewiseSchedule, as_batch_schedule
-from popsim.task import AbstractTask
+from popsim.task import AbstractTask, check_draws_trials
 from popsim.trial import OutputTarget, Trial, label_trial, n_trials
 
 __all__ = ["Mixture", "TaskCurriculum"]
@@ -92,6 +92,7 @@ class AbstractSeveralTasks(AbstractTask):
     condition: eqx.AbstractClassVar[str]
 
     def __check_init__(self):
+        check_draws_trials(*self.tasks)
         check_same_trials(self.tasks)
 
     def validation_trials(self) -> Trial:

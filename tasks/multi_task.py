@@ -16,7 +16,7 @@ from popsim.loss import Loss
 from popsim.network_input import inputs_by_name
 from popsim.randomness import key_stream
 from popsim.schedules import AbstractBatchSchedule
-from popsim.task import AbstractTask
+from popsim.task import AbstractTask, check_draws_trials
 from popsim.tasks.mixtures import as_shares, check_shares, common_loss, concatenated
 from popsim.trial import OutputTarget, RecordedActivity, Trial, has_counts_by_output
 from popsim.windows import NEVER, Timeline
@@ -367,6 +367,7 @@ class MultiTask(AbstractTask):
 
     def __check_init__(self):
         check_shares(self.shares, len(self.tasks))
+        check_draws_trials(*self.tasks)
 
     def trial(self, *, batch: int | Int[Array, ""], key: Key[Array, ""]) -> Trial:
         trials = {

@@ -13,7 +13,7 @@ from popsim.loss import Loss
 from popsim.randomness import key_of_seed, key_stream
 from popsim.schedules import LAST_BATCH
 from popsim.session import CARRIED, check_carry, join_trials
-from popsim.task import AbstractTask
+from popsim.task import AbstractTask, check_draws_trials
 from popsim.tasks.mixtures import check_same_trials, common_loss, concatenated
 from popsim.trial import Trial
 
@@ -74,6 +74,7 @@ class Session(AbstractTask):
         if len(self.n_trials) != len(self.tasks):
             raise ValueError(f"`n_trials` must be those of {len(self.tasks)} blocks, got {self.n_trials}.")
         check_positive_int("n_validation", self.n_validation)
+        check_draws_trials(*self.tasks)
         if len(self.tasks) > 1:
             check_same_trials(self.tasks)
 

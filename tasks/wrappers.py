@@ -17,9 +17,9 @@ from popsim._shared.plain_values import plain_number
 from popsim.interventions.intervention_plan import InterventionPlan
 from popsim.loss import Loss
 from popsim.per_member import has_per_member, without_member_axes
-from popsim.randomness import key_stream, seed_key
+from popsim.randomness import key_stream, seed_key, trial_keys
 from popsim.schedules import LAST_BATCH, AbstractBatchSchedule, PiecewiseSchedule
-from popsim.task import AbstractTask
+from popsim.task import AbstractTask, check_draws_trials
 from popsim.tasks.mixtures import concatenated
 from popsim.trial import Trial, label_trial, n_trials
 
@@ -27,9 +27,35 @@ __all__ = ["HeldOutConditions", "ParameterCurriculum", "WithFixation", "WithInte
 
 
 class AbstractWrapper(AbstractTask):
-    """A task that changes the trials of another one, and has its loss."""
+    """A task that changes the trials of another one, and has its loss.
+
+    Training trials come as those of the other one do, and are changed one by one.
+    """
 
     task: AbstractTask
+
+    def change(self, trial: Trial, *, batch: int | Int[Array, ""], key: Key[Array, ""]) -> Trial:
+        """Return a training trial of the task as it is here; the key is that of the trial."""
+        return trial
+
+    def trial(self, *, batch: int | Int[Array, ""], key: Key[Array, ""]) -> Trial:
+        return self.change(self.at_batch(batch).trial(batch=batch, key=key), batch=batch, key=key)
+
+    def trials(self, *, batch: int | Int[Array, ""], n: int, key: Key[Array, ""]) -> Trial:
+        if self.draws_trials:
+            return super().trials(batch=batch, n=n, key=key)
+        trials = self.at_batch(batch).trials(batch=batch, n=n, key=key)
+        keys = trial_keys(key_stream(key, "changes"), n, member_id=None)
+        return jax.vmap(lambda trial, own: self.change(trial, batch=batch, key=own))(trials, keys)
+
+    def at_batch(self, batch: int | Int[Array, ""]) -> AbstractTask:
+        """Return the task in a given training batch."""
+        return self.task
+
+    @property
+    def draws_trials(self) -> bool:
+        """Whether the task draws each trial by itself."""
+        return self.task.draws_trials
 
     @property
     def loss(self) -> Loss:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -64,6 +90,7 @@ class HeldOutConditions(AbstractWrapper):
 
     def __check_init__(self):
         check_positive_int("n_attempts", self.n_attempts)
+        check_draws_trials(self.task)
 
     def trial(self, *, batch: int | Int[Array, ""], key: Key[Array, ""]) -> Trial:
         def attempt(index: Int[Array, ""]) -> Trial:
@@ -125,11 +152,7 @@ class ParameterCurriculum(AbstractWrapper):
                 check_modules("schedule", self.at_batch(batch))
 
     def at_batch(self, batch: int | Int[Array, ""]) -> AbstractTask:
-        """Return the task in a given training batch."""
         return eqx.tree_at(self.where, self.task, self.schedule(batch))
-
-    def trial(self, *, batch: int | Int[Array, ""], key: Key[Array, ""]) -> Trial:
-        return self.at_batch(batch).trial(batch=batch, key=key)
 
     def validation_trials(self) -> Trial:
         return self.at_batch(LAST_BATCH).validation_trials()
@@ -153,8 +176,8 @@ class WithFixation(AbstractWrapper):
     def __init__(self, task: AbstractTask, until: str = "go cue", *, name: str = "fixation"):
         self.task, self.until, self.name = task, until, name
 
-    def trial(self, *, batch: int | Int[Array, ""], key: Key[Array, ""]) -> Trial:
-        return self._with_fixation(self.task.trial(batch=batch, key=key))
+    def change(self, trial: Trial, *, batch: int | Int[Array, ""], key: Key[Array, ""]) -> Trial:
+        return self._with_fixation(trial)
 
     def validation_trials(self) -> Trial:
         return jax.vmap(self._with_fixation)(self.task.validation_trials())
@@ -196,8 +219,7 @@ class WithInterventions(AbstractWrapper):
             for plan in delayed:
                 plan.check_dt(dt)
 
-    def trial(self, *, batch: int | Int[Array, ""], key: Key[Array, ""]) -> Trial:
-        trial = self.task.trial(batch=batch, key=key)
+    def change(self, trial: Trial, *, batch: int | Int[Array, ""], key: Key[Array, ""]) -> Trial:
         for plan in self.plans:
             trial = plan.schedule(trial, batch=batch, key=key_stream(key, f"plan of {plan.name}"))
         return trial

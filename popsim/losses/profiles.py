@@ -287,9 +287,13 @@ class AbstractWeightedMean(AbstractLossTerm):
     **Arguments:**
 
     - `profile`: weights of the time steps that multiply c; uniform by default.
+    - `total`: what divides Σ c x in place of Σ c, such as the mean of Σ c over all trials, with which each
+        time step counts as much as any other, in short trials and in long ones. A `tasks.StoredTrials` sets
+        it by its `normalise`.
     """
 
     profile: AbstractTimeProfile = eqx.field(default=InWindow(), kw_only=True)
+    total: Float[Array, ""] | None = eqx.field(converter=as_float_array, default=None, kw_only=True)
 
     @abc.abstractmethod
     def reference(self, trial: Trial) -> Any:
@@ -325,7 +329,7 @@ class AbstractWeightedMean(AbstractLossTerm):
     def _weights(
         self, trial: Trial, reference: Any, is_active: Bool[Array, " time"] | None
     ) -> tuple[Float[Array, "time ..."], Scalar]:
-        """Return c, and its sum, or 1 if nothing counts."""
+        """Return c, and what divides: its sum, unless another total is given, or 1 if nothing counts."""
         weights = self.weigh(reference, step_weights(self.profile, trial.timeline, is_active))
-        total = jnp.sum(weights)
+        total = jnp.sum(weights) if self.total is None else self.total
         return weights, jnp.where(total == 0, 1.0, total)

@@ -2,8 +2,9 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, get_args
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -27,6 +28,14 @@ from popsim.tasks.stored._stored_arrays import (
     steps_of_times,
     training_and_validation,
 )
+from popsim.tasks.stored._training_order import (
+    Normalise,
+    Order,
+    n_training_trials,
+    normalised_loss,
+    numbers_of_members,
+    places_in_epochs,
+)
 from popsim.tasks.stored._trial_datasets import read_variables
 from popsim.trial import OutputTarget, RecordedActivity, Trial
 from popsim.windows import Timeline
@@ -39,8 +48,8 @@ TRIAL, STORED = "trial", "stored trial"
 class StoredTrials(AbstractTask):
     """Trials made elsewhere, as arrays: by another program, or recorded from an animal.
 
-    A training trial is one of those in `train`, drawn with equal probability by the key; the validation
-    trials are all of those in `validation`. Trials of unequal length are padded with zeros, which do not
+    A training trial is one of those in `train`, see `order`; the validation trials are all of those in
+    `validation`. Trials of unequal length are padded with zeros, which do not
     count. The epoch "trial" is without the padding, the condition "stored trial" the number of the trial.
 
     Durations of NumPy, `timedelta64`, and numbers with a unit of time, as the attribute `units` of xarray or
@@ -72,6 +81,13 @@ class StoredTrials(AbstractTask):
         trials that the other argument does not select. Members may have unequally many: in a `PerMember` of
         numbers, -1 is no trial.
     - `is_choice`: whether the targets represent choices, see `OutputTarget`; by default they do not.
+    - `order`: how training trials come. "drawn": each with equal probability, by the key. "epochs": each
+        once, in random order, before any comes again; the order is the same in all trainings, and for all
+        members that have the same trials. "all": all of them in every batch, as for L-BFGS; the size of the
+        batch must be their number.
+    - `normalise`: over what terms of the loss such as `CrossEntropy` are means. "trial": over the time steps
+        of each trial, and then over trials. "all": over all time steps that count in the trials of `train`,
+        for which the sum over a trial is divided by how many count in the mean trial.
     - `loss`: the loss to train with; by default `OutputError`, if there are targets and no recordings.
     - `timeline`: times of the trials as a `StoredTrials` holds them, in place of `dt`, `epochs` and `events`.
 
@@ -88,6 +104,8 @@ class StoredTrials(AbstractTask):
     timeline: Timeline
     train: Int[Array, " train"]
     validation: Int[Array, " validation"]
+    order: Order = eqx.field(static=True)
+    normalise: Normalise = eqx.field(static=True)
     loss: Loss
     data_fields = ("inputs", "targets", "conditions", "recordings", "timeline", "train", "validation")
 
@@ -105,6 +123,8 @@ class StoredTrials(AbstractTask):
         validation: Any = 0.2,
         train: Any = None,
         is_choice: bool | None = None,
+        order: Order = "drawn",
+        normalise: Normalise = "trial",
         loss: Loss | None = None,
         timeline: Timeline | None = None,
     ):
@@ -140,14 +160,21 @@ class StoredTrials(AbstractTask):
                 "`loss` must be given where there are recordings or no targets, such as "
                 "1.0 * losses.RateError(units=range(30)), got None."
             )
-        self.loss = 1.0 * OutputError() if loss is None else loss
+        self.order, self.normalise = order, normalise
         trials = self._all_trials()
+        self.loss = normalised_loss(
+            1.0 * OutputError() if loss is None else loss, trials, self.train, normalise
+        )
         self.loss.check(trials, None)
         if is_choice:
             ChoiceError().check(trials, None)
 
     def __check_init__(self):
         check_fields(self)
+        if self.order not in get_args(Order):
+            raise ValueError(f"`order` must be one of {get_args(Order)}, got {self.order!r}.")
+        if self.order == "all" and np.any(np.asarray(numbers_of_members(self.train)) == NO_TRIAL):
+            raise ValueError('`train` must be equally many trials for each member where `order` is "all".')
 
     @classmethod
     def from_dataset(
@@ -242,9 +269,24 @@ class StoredTrials(AbstractTask):
         return self.timeline.dt
 
     def trial(self, *, batch: int | Int[Array, ""], key: Key[Array, ""]) -> Trial:
-        n_trials = jnp.sum(self.train != NO_TRIAL)
-        place = jax.random.randint(key_stream(key, "which trial"), (), 0, n_trials)
+        place = jax.random.randint(key_stream(key, "which trial"), (), 0, n_training_trials(self.train))
         return self._stored(self.train[place])
+
+    def trials(self, *, batch: int | Int[Array, ""], n: int, key: Key[Array, ""]) -> Trial:
+        if self.draws_trials:
+            return super().trials(batch=batch, n=n, key=key)
+        if self.order == "all" and n != self.train.size:
+            raise ValueError(
+                f'`batch_size` must be the number of training trials where `order` is "all", '
+                f"{self.train.size}, got {n}."
+            )
+        places = jnp.arange(n) if self.order == "all" else places_in_epochs(self.train, batch, n)
+        return jax.vmap(self._stored)(self.train[places])
+
+    @property
+    def draws_trials(self) -> bool:
+        """Whether training trials are drawn one by one."""
+        return self.order == "drawn"
 
     def validation_trials(self) -> Trial:
         return jax.vmap(self._stored)(self.validation)

@@ -11,10 +11,10 @@ from sample_trials import many_trials, validation_trials
 from small_training import assert_same
 
 import popsim
-from popsim import losses
+from popsim import losses, tasks
 from popsim.store import MismatchError
 from popsim.tasks import RecordedActivity, StoredTrials
-from popsim.training import TaskTrainer, adam
+from popsim.training import TaskTrainer, adam, training_trials
 
 N, N_STEPS, DT = 12, 5, 0.02
 RANDOM = np.random.default_rng(0)
@@ -58,7 +58,8 @@ def train(task, n_batches=4, *, folder=None, **options):
     options = {"ensembled": True, "disable_tqdm": True, "key": jax.random.key(1), **options}
     trainer = TaskTrainer(OPTIMIZER, chkpt_dir=folder)
     options = {"restore_checkpoint": folder is not None, **options}
-    return trainer(task, ensemble, n_batches, 4, lambda model: model.network, **options)
+    n_trials = options.pop("batch_size", 4)
+    return trainer(task, ensemble, n_batches, n_trials, lambda model: model.network, **options)
 
 
 def test_drawn_trials_are_those_that_train_each_as_often_and_the_others_validate(getkey):
@@ -79,6 +80,95 @@ def test_drawn_trials_are_those_that_train_each_as_often_and_the_others_validate
     np.testing.assert_allclose(
         validation.inputs["stimulus"], STIMULUS[np.asarray(task.validation)], rtol=1e-6
     )
+
+
+def numbers_of(task, batch, n, member_id=0):
+    key = jax.random.key(batch)
+    trials = training_trials(task, n, batch=batch, member_id=member_id, key=key)
+    return np.asarray(trials.conditions["stored trial"])
+
+
+@pytest.mark.parametrize("n", [2, 5, 30])
+def test_in_epochs_each_trial_comes_once_before_any_comes_again(n):
+    task = task_of(validation=[0, 4, 5], order="epochs")
+    shown = np.concatenate([numbers_of(task, batch, n) for batch in range(60 // n)])
+    epochs = shown[: shown.size // 9 * 9].reshape(-1, 9)
+    np.testing.assert_array_equal(np.sort(epochs, axis=1), np.tile(task.train, (len(epochs), 1)))
+    assert np.unique(epochs[:2], axis=0).shape[0] == 2
+    np.testing.assert_array_equal(numbers_of(task, 1, n), numbers_of(task, 1, n, member_id=3))
+
+
+def test_members_have_epochs_of_the_trials_that_they_train():
+    own = popsim.PerMember([[3, 1, -1], [2, 4, 7]])
+    task = task_of(train=own, validation=[0], order="epochs")
+    _, history = train(task, 4, save_trial_specs=range(4), batch_size=3)
+    numbers = [history.trial_specs[batch].conditions["stored trial"] for batch in range(4)]
+    first, second = np.concatenate(numbers, axis=1)
+    assert set(first.tolist()) == {1, 3} and set(map(tuple, np.sort(first.reshape(-1, 2)))) == {(1, 3)}
+    np.testing.assert_array_equal(np.sort(second.reshape(-1, 3)), [[2, 4, 7]] * 4)
+
+
+def test_all_trials_are_a_batch_in_their_order_and_of_no_other_size():
+    task = task_of(train=[4, 2, 9], validation=[0], order="all")
+    assert numbers_of(task, 7, 3).tolist() == [4, 2, 9]
+    with pytest.raises(ValueError, match='`batch_size` must be .* where `order` is "all", 3, got 4'):
+        train(task, batch_size=4)
+    own = popsim.PerMember([[3, 1, -1], [2, 4, 7]])
+    with pytest.raises(ValueError, match="`train` must be equally many trials for each member"):
+        task_of(train=own, validation=[0], order="all")
+
+
+def test_wrappers_show_trials_in_the_order_of_their_task_or_refuse_it():
+    task = task_of(validation=[0, 4, 5], order="epochs", events={"go cue": np.full(N, 2 * DT)})
+    wrapped = tasks.WithFixation(task)
+    halved = tasks.ParameterCurriculum(
+        wrapped,
+        lambda task: task.task.targets.values,
+        popsim.schedules.PiecewiseSchedule([0], task.targets.values[None]),
+    )
+    plan = popsim.interventions.InterventionPlan("current", 1.0, probability=0.5)
+    planned = tasks.WithInterventions(halved, [plan])
+    acts = training_trials(planned, 60, batch=0, member_id=0, key=jax.random.key(0)).conditions["current"]
+    assert 15 < np.sum(acts) < 45
+    for each in (wrapped, halved, planned):
+        assert not each.draws_trials
+        np.testing.assert_array_equal(numbers_of(each, 3, 5), numbers_of(task, 3, 5))
+    for refused in (
+        lambda: tasks.HeldOutConditions(wrapped, lambda conditions: conditions["direction"] == 1),
+        lambda: tasks.Mixture([task, task]),
+        lambda: tasks.TaskCurriculum([task, task], [0, 5]),
+        lambda: tasks.MultiTask({"one": task}),
+        lambda: tasks.Session(task, 3),
+    ):
+        with pytest.raises(ValueError, match="`task` must draw each trial by itself .* got (Stored|With)"):
+            refused()
+
+
+@pytest.mark.parametrize("of_members", [False, True])
+def test_over_all_time_steps_each_counts_as_much_in_short_trials_and_in_long_ones(of_members):
+    arrays = {"stimulus": ragged(STIMULUS)}, ragged(TARGETS), None, {}
+    chosen = popsim.PerMember([[0, 1, 2], [2, 0, -1]]) if of_members else [0, 1, 2]
+    task = task_of(*arrays, train=chosen, validation=[3], normalise="all")
+    ensemble = popsim.make_ensemble(build, 2, key=jax.random.key(0))
+    for member, numbers in enumerate([[0, 1, 2], [0, 2] if of_members else [0, 1, 2]]):
+        model = popsim.member(ensemble, member)
+        trials = task._all_trials()
+        states = popsim.evaluate(model, task_of(*arrays), trials=trials, key=jax.random.key(1)).states
+        own = popsim.per_member.select_member(task, member)
+        values = [
+            own.loss(*jax.tree.map(lambda leaf, i=i: leaf[i], (states, trials)), model).total for i in numbers
+        ]
+        errors = [
+            np.sum((states.network.output[i, : LENGTHS[i]] - TARGETS[i, : LENGTHS[i]]) ** 2) / 3
+            for i in numbers
+        ]
+        np.testing.assert_allclose(
+            np.mean(values), np.sum(errors) / np.sum(np.take(LENGTHS, numbers)), rtol=1e-5
+        )
+    again = dataclasses.replace(task, normalise="trial")
+    assert again.loss.terms[0].total is None
+    with pytest.raises(ValueError, match="`loss` must have a mean over time steps that count"):
+        task_of(*arrays, normalise="all", loss=1.0 * losses.Effort())
 
 
 @pytest.mark.parametrize(

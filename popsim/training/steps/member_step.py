@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key, PRNGKeyArray, PyTree
 
-from popsim._compiled import as_array, jit_fast_compile, map_trials
+from popsim._compiled import as_array, jit_fast_compile
 from popsim._shared.checks import explain_traced_code
 from popsim._shared.other_draws import guard_tracing, refuse_other_draws
 from popsim.loss import Loss, LossValues
@@ -22,7 +22,7 @@ from popsim.training.steps.gradients import AbstractGradient, BackpropThroughTim
 from popsim.training.steps.model_updates import AbstractModelUpdate, first_carry, update_model
 from popsim.training.steps.optimizers import learning_rate_of
 from popsim.training.steps.train_state import OWN, TrainState, optimizer_step, state_parts
-from popsim.trial import Trial
+from popsim.trial import Trial, n_trials
 
 __all__ = ["training_trials", "NonfiniteError"]
 
@@ -42,8 +42,11 @@ def training_trials(
     - `batch`, `key`: the number of the training batch, and its key.
     - `member_id`: the member, or None for the trials that all members share.
     """
-    keys = trial_keys(key, batch_size, member_id=member_id)
-    return map_trials(lambda k: task.trial(batch=batch, key=key_stream(k, "specification")), keys)
+    member_key = as_key(key) if member_id is None else jax.random.fold_in(as_key(key), member_id)
+    trials = task.trials(batch=batch, n=batch_size, key=member_key)
+    if (n := n_trials(trials)) != batch_size:
+        raise ValueError(f"`trials` of `task` must return the {batch_size} trials of a batch, got {n}.")
+    return trials
 
 
 @jit_fast_compile
@@ -63,7 +66,7 @@ def trials_of_batch(
         member_task = with_member_values(task, values)
         draws_of = None if shared_trials else member_id
         name = "`trial` of the task"
-        with explain_traced_code(name), refuse_other_draws(name, task.trial):
+        with explain_traced_code(name), refuse_other_draws(name, task.trial, task.trials):
             return training_trials(member_task, batch_size, batch=batch, member_id=draws_of, key=batch_key)
 
     if member_ids.ndim == 0:
