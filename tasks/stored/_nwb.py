@@ -220,6 +220,11 @@ def _spike_counts(file: Any, units: Any, steps: TrialSteps) -> dict[str, Any]:
             first, last = np.sort(_list_of(table, "obs_intervals", unit), axis=0).T
             begun = np.searchsorted(first, steps.starts + TOLERANCE)
             is_observed[:, column] = begun > np.searchsorted(last, steps.stops - TOLERANCE)
+    if (silent := chosen[~np.any(counts * is_observed, axis=0)]).size:
+        warn_caller(
+            f"{silent.size} of {chosen.size} units have no spike in these trials, such as unit {silent[0]}: "
+            "leave them out by `units`."
+        )
     recorded = steps.of_trials(counts)
     if not is_observed.all():
         recorded = list(map(RecordedActivity, recorded, steps.of_trials(is_observed)))

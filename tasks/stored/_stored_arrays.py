@@ -92,8 +92,8 @@ def is_list_of_trials(series: Any) -> bool:
     return isinstance(series, list | tuple) or getattr(getattr(series, "dtype", None), "hasobject", False)
 
 
-def _as_floats(name: str, values: Any) -> Float[np.ndarray, "..."]:
-    """Return an array of the default floating-point type, of times in seconds; NaN where it is masked."""
+def _as_floats(name: str, values: Any, precision: Any = None) -> Float[np.ndarray, "..."]:
+    """Return an array of a floating-point type, of times in seconds; NaN where it is masked."""
     dtype = np.asarray(values).dtype
     if not (is_numeric(dtype) or dtype.kind == "m"):
         raise ValueError(f"`{name}` must be an array of numbers, got {dtype}.")
@@ -101,7 +101,7 @@ def _as_floats(name: str, values: Any) -> Float[np.ndarray, "..."]:
     is_masked = np.ma.is_masked(converted)
     array = converted.astype(float).filled(np.nan) if is_masked else np.asarray(converted)
     with np.errstate(over="ignore"):
-        return array.astype(jnp.result_type(float))
+        return array.astype(precision or jnp.result_type(float))
 
 
 def finite_where(name: str, values: Series, counts: Shaped[np.ndarray, "..."], place: str) -> Series:
@@ -165,19 +165,27 @@ def _series_and_counts(recording: Any) -> tuple[Any, Any]:
 
 
 def steps_of_times(
-    name: str, times: Mapping[str, Any], shape: SeriesShape, dt: float, *, n_bounds: int
+    name: str, times: Mapping[str, Any], shape: SeriesShape, dt: float, start: Any, *, n_bounds: int
 ) -> dict[str, Int[np.ndarray, " trial *bound"]]:
     """Return the steps nearest to times in s, of epochs (2 bounds) or events (0); NaN is never."""
+    # In double precision: times of a session may be large, and those since the start of a trial small.
+    starts = _as_floats("start", times_in_seconds("start", start), float)
+    if starts.shape not in ((), (shape.n_trials,)) or not np.all(np.isfinite(starts)):
+        raise ValueError(
+            f"`start` must be a time in seconds, or one for each of {shape.n_trials} trials, got "
+            f"{short_repr(start)}."
+        )
     expected = (shape.n_trials, 2) if n_bounds else (shape.n_trials,)
     lengths = shape.lengths[:, None] if n_bounds else shape.lengths
     steps = {}
     for key, values in times.items():
         label = f"{name}[{key!r}]"
-        seconds = _as_floats(label, times_in_seconds(label, values)).astype(float)
+        seconds = _as_floats(label, times_in_seconds(label, values), float)
         if seconds.shape != expected:
             raise ValueError(f"`{label}` must be of shape {expected}, in seconds, got {seconds.shape}.")
+        since_start = (seconds.T - starts).T
         missing = np.isnan(seconds).any(axis=1, keepdims=True) if n_bounds else np.isnan(seconds)
-        known = np.where(missing, 0.0, seconds)
+        known = np.where(missing, 0.0, since_start)
         is_bad = (known < 0) | (known > (lengths + 0.5) * dt)
         if n_bounds:
             is_bad |= (known[:, 1] < known[:, 0])[:, None]
@@ -185,7 +193,7 @@ def steps_of_times(
             trial = int(np.argwhere(is_bad)[0][0])
             raise ValueError(
                 f"`{label}` must be times within the trial in seconds, in order, or NaN, got "
-                f"{seconds[trial]} in trial {trial} of {shape.lengths[trial] * dt:.6g} s."
+                f"{seconds[trial]} in trial {trial} of {shape.lengths[trial] * dt:.6g} s, see `start`."
             )
         found = np.minimum(np.floor(known / dt + HALF).astype(int), lengths)
         never = shape.n_steps if n_bounds else NEVER

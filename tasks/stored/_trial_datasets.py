@@ -76,8 +76,8 @@ def read_variables(
     trials: Any,
     axes: tuple[str, str],
     dt: float | None,
-) -> tuple[dict[str, Any], float]:
-    """Read the arrays of variables by argument, with trials first and time second, and the step in s."""
+) -> tuple[dict[str, Any], dict[str, float]]:
+    """Read the arrays of variables by argument, with trials first and time second; and `dt` and `start`."""
     for argument, each in names.items():
         checks.check_instance(argument, each, (list, tuple), "names of variables, such as ['stimulus']")
     wanted = {argument: list(each) for argument, each in names.items()}
@@ -86,13 +86,13 @@ def read_variables(
         if len(axes) != 2 or not set(axes) <= set(opened.dims):
             known = sorted(map(str, opened.dims))
             raise ValueError(f"`axes` must be two axes of the dataset, {known}, got {axes!r}.")
-        step = _time_step(axes[1], opened[axes[1]].load() if axes[1] in opened.coords else None, dt)
+        times = _times(axes[1], opened[axes[1]].load() if axes[1] in opened.coords else None, dt)
         selected = opened.isel({axes[0]: slice(None) if trials is None else trials})
         arrays: dict[str, Any] = {
             argument: {name: _read(argument, selected, name, axes) for name in listed}
             for argument, listed in wanted.items()
         }
-    return arrays | {argument: next(iter(arrays[argument].values()), None) for argument in single}, step
+    return arrays | {argument: next(iter(arrays[argument].values()), None) for argument in single}, times
 
 
 @contextlib.contextmanager
@@ -127,15 +127,15 @@ def _read(argument: str, dataset: Any, name: str, axes: tuple[str, str]) -> np.n
     return array[..., None] if is_bare else array
 
 
-def _time_step(axis: str, times: Any, dt: Any) -> float:
-    """Return the time step that is given, or that of the coordinate of time, in seconds."""
+def _times(axis: str, times: Any, dt: Any) -> dict[str, float]:
+    """Return the time step that is given, or that of the coordinate of time, and its start, in seconds."""
     seconds, unit = (None, "") if times is None else _seconds(axis, times)
     if dt is not None:
         checks.check_time_step(dt)
     if seconds is None:
         if dt is None:
             raise ValueError(f"`dt` must be given where {axis!r} has no steps in {KNOWN_UNITS}{unit}.")
-        return dt
+        return {"dt": dt, "start": 0.0}
     steps, step = np.diff(seconds), float((seconds[-1] - seconds[0]) / (seconds.size - 1))
     if dt is None:
         if not np.all(np.abs(steps - step) < 1e-3 * abs(step)):
@@ -148,7 +148,7 @@ def _time_step(axis: str, times: Any, dt: Any) -> float:
                 f'`dt` must be given in seconds where {axis!r} has no attribute `units`, such as "ms", and '
                 f"its steps are no fraction of a second, got steps of {step:g}."
             )
-        return float(f"{step:.9g}")
+        return {"dt": float(f"{step:.9g}"), "start": float(seconds[0])}
     expected = seconds[0] + dt * np.arange(seconds.size)
     if abs(step - dt) >= 0.01 * dt or not np.all(np.abs(seconds - expected) < 0.5 * dt):
         is_even = np.all(np.abs(steps - step) < 0.5 * abs(step))
@@ -159,16 +159,21 @@ def _time_step(axis: str, times: Any, dt: Any) -> float:
         checks.warn_caller(
             f"{differs}, which is taken: give {axis!r} the attribute `units` if it has a unit."
         )
-    return dt
+        return {"dt": dt, "start": 0.0}
+    return {"dt": dt, "start": float(seconds[0])}
 
 
 def _seconds(axis: str, times: Any) -> tuple[np.ndarray | None, str]:
-    """Return the coordinate of time in seconds, or None, and its unit in brackets; without one it is s."""
+    """Return the coordinate of time in seconds, or None, and its unit in brackets; without one it is s.
+
+    Dates are counted from the first one.
+    """
     values, unit = times.values, unit_of(times)
     named = "" if unit is None else f" ({short_repr(unit)})"
     if values.ndim != 1 or values.size < 2:
         return None, named
     if values.dtype.kind in "mM":
-        return _durations_in_seconds(axis, values - values[0]), f" ({values.dtype})"
+        durations = values - values[0] if values.dtype.kind == "M" else values
+        return _durations_in_seconds(axis, durations), f" ({values.dtype})"
     ratio = 1 if unit is None else per_second(unit)
     return (None if ratio is None else values.astype(float) / ratio), named

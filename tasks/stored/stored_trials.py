@@ -71,8 +71,10 @@ class StoredTrials(AbstractTask):
     - `recordings`: activity of units by name, for `losses.RateError` and `losses.SpikeCountLikelihood`,
         (trial, time, unit) or a list as for inputs; where some of it is missing, a `RecordedActivity` with
         counts of shape (trial, time) or (trial, time, unit), or a list with one for each trial.
-    - `epochs`, `events`: times in seconds since the start of the trial by name, (trial, 2) for epochs and
-        (trial,) for events, rounded to time steps; NaN in trials that have none.
+    - `epochs`, `events`: times in seconds by name, (trial, 2) for epochs and (trial,) for events, rounded to
+        time steps; NaN in trials that have none.
+    - `start`: when trials start in the times of `epochs` and `events`, in seconds: -0.5 where these are
+        relative to a cue half a second later; or one for each trial, as in times of the session.
     - `validation`: the trials that validate: their numbers, a bool for each, values of conditions, such as
         `{"direction": [0, 3]}`, or the fraction of all, which are then drawn at random, always the same. A
         `PerMember` of numbers or bools lets each member hold out others, equally many, as in a
@@ -120,6 +122,7 @@ class StoredTrials(AbstractTask):
         recordings: Mapping[str, Any] | None = None,
         epochs: Mapping[str, Any] | None = None,
         events: Mapping[str, Any] | None = None,
+        start: Any = 0.0,
         validation: Any = 0.2,
         train: Any = None,
         is_choice: bool | None = None,
@@ -147,8 +150,8 @@ class StoredTrials(AbstractTask):
         self.recordings = as_recordings(recordings or {}, shape)
         _check_something_counts(self.targets, self.recordings)
         bounds = np.stack([np.zeros_like(shape.lengths), shape.lengths], axis=1)
-        of_epochs = steps_of_times("epochs", epochs or {}, shape, step, n_bounds=2)
-        of_events = steps_of_times("events", events or {}, shape, step, n_bounds=0)
+        of_epochs = steps_of_times("epochs", epochs or {}, shape, step, start, n_bounds=2)
+        of_events = steps_of_times("events", events or {}, shape, step, start, n_bounds=0)
         series = {name: _input(name, each, shape) for name, each in inputs.items()}
         named = _with_name("conditions", labels, STORED, np.arange(shape.n_trials))
         times = _with_name("epochs", of_epochs, TRIAL, bounds), of_events
@@ -208,14 +211,15 @@ class StoredTrials(AbstractTask):
             if it has no unit and its steps are below 1. If both are there and the coordinate has a unit,
             they must agree.
         - `options`: other arguments of the class; `epochs` and `events` are given as arrays, whose unit is
-            that of their type or attribute, too.
+            that of their type or attribute, too. `start` is by default the first time of the coordinate,
+            unless these are dates.
 
         **Warns:** if `dt` differs from a coordinate without a unit, and is taken.
         """
         names = {"inputs": inputs, "conditions": conditions, "recordings": recordings}
         single = {"targets": targets, "mask": mask}
-        arrays, step = read_variables(dataset, names, single, trials=trials, axes=axes, dt=dt)
-        return cls(**arrays, dt=step, **options)
+        arrays, times = read_variables(dataset, names, single, trials=trials, axes=axes, dt=dt)
+        return cls(**arrays, **{**times, **options})
 
     @classmethod
     def from_nwb(
@@ -257,7 +261,8 @@ class StoredTrials(AbstractTask):
         - `events`: columns with times, which are never where they are NaN or not within the trial.
         - `options`: other arguments of the class. Arrays among them are of the trials that are read.
 
-        **Warns:** if trials without the event that aligns them, or without an end, are left out.
+        **Warns:** if trials without the event that aligns them, or without an end, are left out; if units
+        have no spike in the trials.
         """
         times = {"dt": dt, "align": align, "window": window, "events": events}
         arrays = read_nwb(path, inputs, targets, conditions, trials=trials, units=units, **times)

@@ -11,6 +11,7 @@ from wrong_arguments import assert_named_in_one_line, wrong_arguments
 from popsim import losses
 from popsim.tasks import StoredTrials
 
+pytestmark = pytest.mark.filterwarnings("ignore:[12] of . units have no spike")
 DT, N, N_UNITS = 0.02, 12, 5
 RANDOM = np.random.default_rng(0)
 LENGTH = RANDOM.uniform(0.5, 0.9, N)
@@ -102,6 +103,11 @@ def test_whole_trials_of_unequal_length_are_those_of_the_file(path):
     go = np.asarray(task.timeline.events["go_time"])
     np.testing.assert_array_equal(np.where(np.isnan(GO), go > 1000, go == 10), True)
     np.testing.assert_array_equal(task.validation, [1, 5, 9])
+
+
+def test_units_without_a_spike_in_the_trials_are_told(path):
+    with pytest.warns(UserWarning, match="1 of 5 units have no spike in these trials, such as unit 1: leave"):
+        task_of(path, validation=[0])
 
 
 def test_a_window_about_an_event_leaves_out_trials_without_it(path):

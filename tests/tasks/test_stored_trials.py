@@ -1,6 +1,7 @@
 """Trials that were made elsewhere are those of the arrays, and arrays that do not fit are refused."""
 
 import dataclasses
+import functools
 import re
 
 import jax
@@ -286,6 +287,26 @@ def test_times_in_seconds_are_those_of_the_nearest_step():
     last = task_of(epochs={"delay": np.tile([0.0, 0.11], (N, 1))}).timeline.epochs["delay"]
     np.testing.assert_array_equal(last, np.tile([0, N_STEPS], (N, 1)))
     np.testing.assert_array_equal(timeline.epochs["delay"], changed(np.tile([1, 3], (N, 1)), 2, N_STEPS))
+    starts = 1e6 + 1.3 * np.arange(N)  # of a session, where single precision has steps of 0.06 s
+    session = {"events": {"go cue": go + starts}, "epochs": {"delay": delay + starts[:, None]}}
+    assert_same(task_of(**session, start=starts).timeline, timeline)
+    for start in (np.zeros(3), np.nan, "early"):
+        with pytest.raises(ValueError, match="`start` must be"):
+            task_of(start=start)
+
+
+def test_times_of_a_dataset_are_those_of_its_coordinate(dataset):
+    go, read = (
+        np.full(N, 0.02),
+        functools.partial(StoredTrials.from_dataset, inputs=["stimulus"], targets="speed"),
+    )
+    for units, ratio in ((None, 1), ("ms", 1e3)):
+        time = ("time", (STEPS * DT - 0.04) * ratio, {} if units is None else {"units": units})
+        about_cue = dataset.assign_coords(time=time)
+        assert np.all(read(about_cue, events={"go": go}).timeline.events["go"] == 3)
+        assert np.all(read(about_cue, events={"go": go}, start=0.0).timeline.events["go"] == 1)
+    dates = dataset.assign_coords(time=np.datetime64("2020-01-01", "ns") + (STEPS * 20).astype("m8[ms]"))
+    assert np.all(read(dates, events={"go": go}).timeline.events["go"] == 1)
 
 
 def test_a_mask_is_the_weight_in_the_loss_and_what_it_hides_may_be_nan(getkey):
