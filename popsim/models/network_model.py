@@ -25,7 +25,7 @@ from popsim.intervention import AbstractIntervention, check_interventions, check
 from popsim.model import AbstractModel
 from popsim.network_input import inputs_by_name, network_input
 from popsim.networks import AbstractNetwork, NetworkState
-from popsim.networks.base import Inputs, advice_for_dt, check_network, check_takes_inputs
+from popsim.networks.base import Inputs, advice_for_dt, check_network, check_takes_trials
 from popsim.networks.composed import check_gives_logits
 from popsim.policies import AbstractPolicy, Bernoulli, Categorical, Deterministic, check_policy
 from popsim.senses import network_input_names
@@ -87,7 +87,7 @@ class NetworkModel(AbstractModel):
         return dataclasses.replace(self, network=self.network.with_dt(dt), dt=dt)
 
     def init(self, trial: Trial, *, key: Key[Array, ""]) -> NetworkModelState:
-        state = NetworkModelState(NetworkState.initial_state(self.network, key=key))
+        state = NetworkModelState(NetworkState.initial_state(self.network, trial, key=key))
         check_has_environment(self.policy, trial)
         if trial.environment is not None:
             output, policy = state.network.output, self._policy
@@ -155,7 +155,7 @@ class NetworkModel(AbstractModel):
         check_scheduled(self.interventions, trials)
         self._check_bare_targets(trials)
         self._check_environment(trials)
-        check_takes_inputs(self.network, trials.inputs, self.input_sizes(trials))
+        check_takes_trials(self.network, trials, self.input_sizes(trials))
 
     def _check_bare_targets(self, trials: Trial) -> None:
         """Raise `ValueError` for a single array of targets that would be broadcast against the output."""

@@ -37,7 +37,7 @@ from popsim.intervention import (
 from popsim.model import AbstractModel, DelayBuffer
 from popsim.network_input import Scaling, inputs_by_name, network_input
 from popsim.networks import AbstractNetwork, NetworkState
-from popsim.networks.base import Inputs, advice_for_dt, check_network, check_takes_inputs
+from popsim.networks.base import Inputs, advice_for_dt, check_network, check_takes_trials
 from popsim.noise import AbstractNoise, NoNoise
 from popsim.plants import AbstractPlant, MusculoskeletalPlant, advance
 from popsim.plants.base import check_feels_load, evaluate_rest
@@ -134,7 +134,7 @@ class SensorimotorLoop(AbstractModel):
         return checks.n_steps_in(f"channels[{name!r}].delay", self.channels[name].delay, self.dt)
 
     def init(self, trial: Trial, *, key: Key[Array, ""]) -> LoopState:
-        network = NetworkState.initial_state(self.network, key=key)
+        network = NetworkState.initial_state(self.network, trial, key=key)
         # The state of a scan cannot change its structure: what some step will fill has its arrays from the
         # start.
         state = LoopState.at_rest(*evaluate_rest(self.plant, trial.init.position), network)
@@ -271,7 +271,7 @@ class SensorimotorLoop(AbstractModel):
             raise ValueError(
                 f"`scaling` must name what the network receives, {sorted(names)}, got {sorted(unknown)}."
             )
-        check_takes_inputs(self.network, trials.inputs, names)
+        check_takes_trials(self.network, trials, names)
         check_scheduled(self.interventions, trials)
         first = jax.eval_shape(lambda trials: jax.tree.map(lambda leaf: leaf[0], trials), trials)
         for kind in eqx.filter_eval_shape(kinds_of_load, self.interventions, first.interventions):

@@ -19,6 +19,7 @@ from popsim._shared.other_draws import guard_tracing
 from popsim.ensemble import n_members
 from popsim.network_input import sizes_text
 from popsim.randomness import seed_key
+from popsim.trial import Trial
 
 __all__ = ["NetworkStep", "Projection", "NetworkState", "AbstractNetwork"]
 
@@ -79,9 +80,11 @@ class NetworkState(eqx.Module):
     output: Float[Array, "*axes output"]
 
     @classmethod
-    def initial_state(cls, network: "AbstractNetwork", *, key: Key[Array, ""]) -> "NetworkState":
+    def initial_state(
+        cls, network: "AbstractNetwork", trial: Trial, *, key: Key[Array, ""]
+    ) -> "NetworkState":
         """Return the state of a network at the start of a trial, with an output of zeros."""
-        hidden = network.init(key=key)
+        hidden = network.init_for(trial, key=key)
         dtype = jax.eval_shape(network.read_out, hidden).dtype
         return cls(hidden, jnp.zeros(network.n_outputs, dtype))
 
@@ -171,6 +174,10 @@ class AbstractNetwork(eqx.Module):
     @abc.abstractmethod
     def init(self, *, key: Key[Array, ""]) -> PyTree[Array]:
         """Return the hidden state at the start of a trial."""
+
+    def init_for(self, trial: Trial, *, key: Key[Array, ""]) -> PyTree[Array]:
+        """Return the hidden state at the start of this trial; by default that of `init`, the same for all."""
+        return self.init(key=key)
 
     @abc.abstractmethod
     def step(
@@ -276,12 +283,12 @@ def advice_for_dt(dt: float) -> str:
     )
 
 
-def check_takes_inputs(network: AbstractNetwork, inputs: PyTree[Array], sizes: Mapping[str, int]) -> None:
+def check_takes_trials(network: AbstractNetwork, trials: Trial, sizes: Mapping[str, int]) -> None:
     """Raise `ValueError` unless inputs are finite, as many as a network takes, and its methods fit together.
 
     The methods are traced once each, and not compiled.
     """
-    for path, leaf in jax.tree.leaves_with_path(inputs):
+    for path, leaf in jax.tree.leaves_with_path(trials.inputs):
         checks.check_finite(f"inputs{jax.tree_util.keystr(path)}", leaf)
     n_inputs = sum(sizes.values())
     if n_inputs != network.n_inputs:
@@ -289,10 +296,10 @@ def check_takes_inputs(network: AbstractNetwork, inputs: PyTree[Array], sizes: M
             f"`network` must take the {n_inputs} inputs, {sizes_text(sizes)}, got a network of "
             f"{network.n_inputs} inputs. See `n_network_inputs`."
         )
-    vector = jax.ShapeDtypeStruct((n_inputs,), jnp.result_type(float, *jax.tree.leaves(inputs)))
+    vector = jax.ShapeDtypeStruct((n_inputs,), jnp.result_type(float, *jax.tree.leaves(trials.inputs)))
     key = jax.eval_shape(lambda: seed_key(0))
     try:
-        jax.eval_shape(functools.partial(_call_methods, network), vector, key)
+        jax.eval_shape(functools.partial(_call_methods, network), trials, vector, key)
     except ValueError as error:
         if not _may_be_ensemble(network):
             raise
@@ -309,12 +316,14 @@ def _may_be_ensemble(network: AbstractNetwork) -> bool:
 
 
 @jit
-def _call_methods(network: AbstractNetwork, inputs: Float[Array, " inputs"], key: Key[Array, ""]) -> None:
+def _call_methods(network: AbstractNetwork, trials: Trial, inputs: Inputs, key: Key[Array, ""]) -> None:
     init, step, read_out = (
         f"`{method}` of {type(network).__name__}" for method in ("init", "step", "read_out")
     )
     with guard_tracing(init, "(*, key)", network):
         hidden = network.init(key=key)
+    start = network.init_for(jax.tree.map(lambda leaf: leaf[0], trials), key=key)
+    checks.check_like(f"`init_for` of {type(network).__name__}", "the hidden state", hidden, start)
     with guard_tracing(step, "(inputs, hidden, *, key)", network):
         stepped = network.step(inputs, hidden, key=key)
     checks.check_like(step, "the hidden state", hidden, stepped)

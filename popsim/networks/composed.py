@@ -26,6 +26,7 @@ from popsim.networks.base import (
 from popsim.networks.building import AbstractReadoutNetwork
 from popsim.parameters import LearnedByArgument
 from popsim.randomness import key_stream, seed_key
+from popsim.trial import Trial
 
 __all__ = ["AbstractNetworkWrapper", "EncodedNetwork", "StackedNetwork", "TrainableStart"]
 
@@ -42,6 +43,11 @@ class AbstractNetworkWrapper(AbstractNetwork):
 
     def init(self, *, key: Key[Array, ""]) -> Hidden:
         return self.network.init(key=key)
+
+    def init_for(self, trial: Trial, *, key: Key[Array, ""]) -> Hidden:
+        if type(self).init is AbstractNetworkWrapper.init:
+            return self.network.init_for(trial, key=key)
+        return self.init(key=key)  # of a subclass that overrides it
 
     def step(self, inputs: Inputs, hidden: Hidden, *, key: Key[Array, ""]) -> Hidden:
         return self.network.step(inputs, hidden, key=key)
@@ -270,6 +276,9 @@ class StackedNetwork(AbstractNetwork):
 
     def init(self, *, key: Key[Array, ""]) -> tuple[PyTree[Array], ...]:
         return tuple(layer.init(key=self._key(i, key)) for i, layer in enumerate(self.layers))
+
+    def init_for(self, trial: Trial, *, key: Key[Array, ""]) -> tuple[PyTree[Array], ...]:
+        return tuple(layer.init_for(trial, key=self._key(i, key)) for i, layer in enumerate(self.layers))
 
     def step(self, inputs: Inputs, hidden: Hidden, *, key: Key[Array, ""]) -> Hidden:
         states = []
