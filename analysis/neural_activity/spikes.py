@@ -65,6 +65,8 @@ def bits_per_spike(
     - `dt`: the time step in seconds.
     - `counts`: which of them are scored, of a shape that broadcasts to that of `spikes`; by default all.
     """
+    from scipy.special import xlogy
+
     expected, observed = as_activity("rates", rates) * dt, np.asarray(spikes, float)
     check_positive("dt", dt)
     if observed.shape != expected.shape[1:]:
@@ -77,10 +79,8 @@ def bits_per_spike(
         raise ValueError("`spikes` must have a spike where they are scored, got none.")
 
     def log_likelihood(expected: Float[np.ndarray, "trial time unit"]) -> float:
-        expected, counted = expected[scored], observed[scored]
-        with np.errstate(divide="ignore"):
-            logs = np.where(counted > 0, counted * np.log(expected), 0.0)  # log k! is in both
-        return np.sum(logs - expected)
+        # Without log k!, which is in both. No spike at a rate of zero is certain.
+        return np.sum(xlogy(observed[scored], expected[scored]) - expected[scored])
 
     null = log_likelihood(np.broadcast_to(mean, observed.shape))
     return np.array([log_likelihood(own) - null for own in expected]) / (n_spikes * np.log(2))

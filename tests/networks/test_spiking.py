@@ -5,6 +5,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.special import gammaln
 from scipy.stats import poisson
 
 import popsim
@@ -131,6 +132,17 @@ def test_the_irregularity_of_clocks_and_of_poisson_spikes():
         neural_activity.fano_factor(spikes[:, :1])
 
 
+def bits_of_nlb_tools(rates, spikes):
+    """The score as nlb_tools writes it, of counts a bin, NaN where they are not scored."""
+
+    def cost(rates):
+        return np.nansum(rates - spikes * np.log(np.maximum(rates, 1e-9)) + gammaln(spikes + 1), where=known)
+
+    known = ~np.isnan(spikes)
+    null = np.broadcast_to(np.nanmean(spikes, axis=(0, 1)), spikes.shape)
+    return (cost(null) - cost(rates)) / np.nansum(spikes) / np.log(2)
+
+
 def test_bits_per_spike_are_those_of_poisson_likelihoods():
     """Of the true rates of units, of their mean, which is worth nothing, and of rates of other trials."""
     random = np.random.default_rng(0)
@@ -145,5 +157,10 @@ def test_bits_per_spike_are_those_of_poisson_likelihoods():
     expected = (likelihoods - likelihoods[1]) / spikes[:, :80].sum() / np.log(2)
     np.testing.assert_allclose(found, expected, atol=1e-12)
     assert found[0] > 0.2 and found[2] < 0
+    spikes[..., 0] = 0  # a unit without spikes has a mean of zero
+    observed = np.where(scored, spikes, np.nan)
+    found = neural_activity.bits_per_spike(candidates, spikes, dt=0.01, counts=scored)
+    expected = [bits_of_nlb_tools(0.01 * each, observed) for each in candidates]
+    np.testing.assert_allclose(found, expected, atol=1e-8)  # they put 1e-9 in place of zero
     with pytest.raises(ValueError, match="`spikes` must have a spike where they are scored, got none"):
         neural_activity.bits_per_spike(candidates, 0 * spikes, dt=0.01)
