@@ -16,7 +16,7 @@ from popsim._shared import checks
 from popsim._shared.plain_values import plain_number
 from popsim.losses.profiles import AbstractWeightedMean, Scalar
 from popsim.model import AbstractModel
-from popsim.networks.activity import UnitSelector, activity_over_time
+from popsim.networks.activity import UnitSelector, activity_over_time, as_numbers_of_units
 from popsim.trial import RecordedActivity, Trial
 
 __all__ = ["RateError", "SpikeCountLikelihood"]
@@ -28,15 +28,9 @@ def _as_units(units: Any) -> Any:
     """Return what selects units; numbers of units as a tuple of Python's."""
     if units is None or isinstance(units, str) or callable(units):
         return units
-    numbers = np.asarray(units)
-    if numbers.ndim != 1 or numbers.dtype.kind not in "iu" or numbers.size == 0 or numbers.min() < 0:
-        raise ValueError(
-            "`units` must be numbers of units from 0 on, the name of a group of units, or a function such as "
-            f"`lambda hidden: hidden[:10]`, got {checks.short_repr(units)}."
-        )
-    if np.unique(numbers).size < numbers.size:
-        raise ValueError(f"`units` must name each unit once, got {checks.short_repr(units)}.")
-    return tuple(numbers.tolist())
+    return as_numbers_of_units(
+        units, ", the name of a group of units, or a function such as `lambda hidden: hidden[:10]`"
+    )
 
 
 class AbstractRateTerm(AbstractWeightedMean):

@@ -8,6 +8,7 @@ from popsim.networks import (
     building,
     cells,
     composed,
+    encoded_start,
     initial_weights,
     leaky,
     linear_controller,
@@ -24,6 +25,7 @@ from popsim.networks.base import *
 from popsim.networks.building import *
 from popsim.networks.cells import *
 from popsim.networks.composed import *
+from popsim.networks.encoded_start import *
 from popsim.networks.initial_weights import *
 from popsim.networks.leaky import *
 from popsim.networks.linear_controller import *
@@ -47,6 +49,7 @@ __all__ += base.__all__
 __all__ += building.__all__
 __all__ += cells.__all__
 __all__ += composed.__all__
+__all__ += encoded_start.__all__
 __all__ += initial_weights.__all__
 __all__ += leaky.__all__
 __all__ += linear_controller.__all__

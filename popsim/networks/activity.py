@@ -10,6 +10,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, Int, PyTree
 
+from popsim._shared.checks import short_repr
 from popsim._shared.text_checks import suggestion
 from popsim.networks.base import AbstractNetwork, Hidden, Units, one_array
 
@@ -18,6 +19,16 @@ __all__ = ["UnitSelector", "unit_activity"]
 UnitSelector = Callable[[Any], Array] | str
 """A part of the units of a network: the name of one of its groups (`AbstractNetwork.unit_groups`), such as an
 area, or a function from the hidden state at one time step to the activity of these units, one array."""
+
+
+def as_numbers_of_units(units: Any, otherwise: str = "") -> tuple[int, ...]:
+    """Return an argument `units` as numbers of Python; `otherwise` says in messages what else it may be."""
+    numbers = np.asarray(units)
+    if numbers.ndim != 1 or numbers.dtype.kind not in "iu" or numbers.size == 0 or numbers.min() < 0:
+        raise ValueError(f"`units` must be numbers of units from 0 on{otherwise}, got {short_repr(units)}.")
+    if np.unique(numbers).size < numbers.size:
+        raise ValueError(f"`units` must name each unit once, got {short_repr(units)}.")
+    return tuple(numbers.tolist())
 
 
 def unit_activity(ensemble: Any, states: Any) -> Float[Array | np.ndarray, "member trial time unit"]:

@@ -17,6 +17,7 @@ from popsim.networks import (
     Areas,
     DifferentiablePlasticity,
     EncodedNetwork,
+    EncodedStart,
     FastWeights,
     GRUNetwork,
     LeakyRNN,
@@ -63,17 +64,30 @@ BUILD = {
         eqx.nn.Linear(3, 2, key=key),
         n_inputs=3,
     ),
+    "encoded start": lambda key: EncodedStart(
+        LeakyRNN(*SIZES, dt=DT, noise_std=0.1, key=key), [0, 2, 3], n_encoder=5, key=key
+    ),
     "stacked": lambda key: StackedNetwork(
         [LSTMNetwork(3, 4, 4, key=key), LeakyRNN(4, 5, 2, dt=DT, noise_std=0.1, key=key)]
     ),
 }
-SHORT = ("delays", "noisy inputs", "trace", "start", "encoded", "stacked")  # a GRU is encoded
+SHORT = (
+    "delays",
+    "noisy inputs",
+    "trace",
+    "start",
+    "encoded",
+    "encoded start",
+    "stacked",
+)  # a GRU is encoded
 WITH_PROJECTIONS = ("gru", "lstm", "vanilla", "tanh", "two-areas", "low-rank", "encoded")
 
 
 def trial_of(key):
     inputs = {"inputs": jax.random.normal(key, (N_STEPS, N_INPUTS))}
-    return popsim.Trial((), inputs, (), popsim.Timeline(DT, N_STEPS))
+    spikes = jax.random.poisson(key, 2.0, (N_STEPS, 4)).astype(float).at[1, 0].set(jnp.nan)
+    recordings = {"spikes": popsim.tasks.RecordedActivity(spikes, ~jnp.isnan(spikes))}
+    return popsim.Trial((), inputs, (), popsim.Timeline(DT, N_STEPS), recordings=recordings)
 
 
 def assert_axes_are_named(network, n_before=0):
@@ -104,7 +118,7 @@ def simulated(ensemble, trials):
 
     slopes, states = eqx.filter_grad(loss, has_aux=True)(learned)
     network = jax.tree.map(lambda leaf: leaf[1] if eqx.is_array(leaf) else leaf, ensemble.network)
-    hidden, found = network.init(key=KEY), []
+    hidden, found = network.init_for(jax.tree.map(lambda leaf: leaf[1], trials), key=KEY), []
     for t, row in enumerate(trials.inputs["inputs"][1]):
         hidden = network.step(row, hidden, key=jax.random.fold_in(popsim.key_stream(KEY, "steps"), t))
         found.append((NetworkState(hidden, network.read_out(hidden)), network.activity(hidden)))

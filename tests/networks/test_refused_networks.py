@@ -16,6 +16,7 @@ from popsim.networks import (
     CellNetwork,
     DifferentiablePlasticity,
     EncodedNetwork,
+    EncodedStart,
     FastWeights,
     GRUNetwork,
     LeakyRNN,
@@ -62,9 +63,16 @@ def low_rank_drawn():
     return draw_weights(low_rank, lambda n: n.recurrent_weights, spectral_weights(), key=KEY)
 
 
-def trials(n_inputs=3, dt=DT, targets=()):
+def encoded_start(n_read):
+    return EncodedStart(leaky(), range(n_read), key=KEY)
+
+
+TWO_RECORDED = {"spikes": popsim.tasks.RecordedActivity(jnp.ones((5, 2)), jnp.ones((5, 1)))}
+
+
+def trials(n_inputs=3, dt=DT, targets=(), **options):
     inputs = {"stimulus": jnp.ones((5, n_inputs))}
-    return stacked(popsim.Trial((), inputs, targets, popsim.Timeline(dt=dt, n_steps=5)))
+    return stacked(popsim.Trial((), inputs, targets, popsim.Timeline(dt=dt, n_steps=5), **options))
 
 
 def model(*held, network=None, dt=DT):
@@ -126,6 +134,13 @@ COMPOSED = [
     ("initial_hidden` must be of the structure of the hidden state of the network, ((5,), (5,)), got (5,)",
      lambda: TrainableStart(LSTM, jnp.zeros(5))),
     ("initial_hidden` must be finite, got nan", lambda: TrainableStart(VANILLA, jnp.full(5, jnp.nan))),
+    ("network` must have a hidden state of one array, with a number for each unit, got a LSTMNetwork",
+     lambda: EncodedStart(LSTM, range(2), key=KEY)),
+    ("units` must name each unit once, got [1, 1]", lambda: EncodedStart(VANILLA, [1, 1], key=KEY)),
+    ("n_encoder` must be a positive whole number", lambda: EncodedStart(
+        VANILLA, range(2), n_encoder=0, key=KEY)),
+    ("network` must have a time step in its equation to be moved to dt = 0.005 s, got an EncodedStart",
+     lambda: encoded_start(2).with_dt(0.005)),
     ("where` must select an array that is stored in the LowRankRNN", low_rank_drawn),
     ("layers[1]` must have as many inputs as layers[0] has outputs, 4, got 3",
      lambda: StackedNetwork([GRU, GRU])),
@@ -140,6 +155,10 @@ COMPOSED = [
 ]  # fmt: skip
 MODELS = [
     ("network` must take the 4 inputs", lambda: model().check(trials(n_inputs=4))),
+    ("recording` of EncodedStart must be one of the recordings of the trial, [], got 'spikes'",
+     lambda: model(network=encoded_start(2)).check(trials())),
+    ("units` of EncodedStart must be numbers of recorded units, from 0 to 1, got 2",
+     lambda: model(network=encoded_start(3)).check(trials(recordings=TWO_RECORDED))),
     ("dt` must be that of the model, 0.01 s", lambda: model().check(trials(dt=0.02))),
     ("dt` must be that of the network, 0.01 s", lambda: model(network=leaky(dt=0.01), dt=0.02)),
     *((f"targets` of a trial that are one array must be as wide as the network's output, 2, got {axes}",

@@ -105,6 +105,22 @@ def test_rules_are_back_propagation_where_theory_says_so(name, float64, getkey):
     assert relative_error(random, exact) > 0.05
 
 
+@pytest.mark.slow
+def test_a_start_that_is_encoded_has_its_exact_derivative_and_e_prop_trains_what_is_within(float64, getkey):
+    inputs, targets, spikes = jax.random.poisson(getkey(), 1.0, (3, 10, 8, 2)).astype(float)
+    data = {"recordings": {"spikes": spikes}, "loss": 1.0 * losses.OutputError()}
+    task = tasks.StoredTrials({"x": inputs}, targets, dt=DT, **data)
+    model = model_of(networks.EncodedStart(leaky(getkey()), range(2), n_encoder=3, key=getkey()))
+    exact = gradient_of(BackpropThroughTime(), model, task)[0]
+    assert relative_error(gradient_of(rules.RTRL(), model, task)[0], exact) < 1e-14
+    assert all(np.any(leaf) for leaf in jax.tree.leaves(exact.network.encoder))
+    with pytest.raises(ValueError, match="act on one unit each for EProp, got the encoder of an Encoded"):
+        gradient_of(rules.EProp(), model, task)
+    cut, within = without_recurrence(model), {"where": lambda model: model.network.network}
+    pair = (gradient_of(rule, cut, task, **within)[0] for rule in (rules.EProp(), BackpropThroughTime()))
+    assert relative_error(*pair) < 1e-14
+
+
 class OutsideLeak(networks.AbstractNetwork):
     """The network of Murray's code: h' = (1 - a) h + a tanh(W h + V u)."""
 

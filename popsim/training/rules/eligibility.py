@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, Key, PyTree
 
 from popsim._shared.checks import as_float_array, check_finite, check_instance, short_repr
 from popsim.model import AbstractModel
-from popsim.networks import AbstractNetwork, AbstractNetworkWrapper
+from popsim.networks import AbstractNetwork, AbstractNetworkWrapper, EncodedStart
 from popsim.networks.base import AbstractWeights, Hidden, Inputs, Output
 from popsim.per_member import PerMember
 from popsim.randomness import key_stream, seed_key
@@ -198,6 +198,7 @@ def _check_local(params: PyTree, network: AbstractNetwork) -> None:
 
     Derivatives at random numbers show it, as nothing else tells of a network of the user's.
     """
+    _check_start(params, network)
     with jax.ensure_compile_time_eval():
         trained, network = random_arrays((params, network), low=0.5)
         hidden, received = random_arrays(
@@ -245,6 +246,17 @@ def _check_local(params: PyTree, network: AbstractNetwork) -> None:
                 f"units of `model.network` must act on one another through `W @ rates` of the projection "
                 f'"recurrent" alone for EProp, got a {type(network).__name__}; see `with_given_rates`.'
             )
+
+
+def _check_start(params: Any, network: AbstractNetwork) -> None:
+    """Raise `ValueError` if the weights of an encoder are trained, which act on all units of the start."""
+    while isinstance(network, AbstractNetworkWrapper):
+        if isinstance(network, EncodedStart) and jax.tree.leaves(params.encoder):
+            raise ValueError(
+                "`where_train` must select weights that act on one unit each for EProp, got the encoder of "
+                "an EncodedStart."
+            )
+        params, network = params.network, network.network
 
 
 class _AlignedWeights(AbstractWeights):
