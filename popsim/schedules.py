@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from popsim._shared.checks import as_float_array, check_finite
+from popsim._shared.checks import as_float_array, check_finite, check_fraction, concrete_value
 from popsim._shared.plain_values import plain_number
-from popsim.per_member import is_per_member
+from popsim.per_member import has_per_member, is_per_member
 
 __all__ = ["AbstractBatchSchedule", "ConstantSchedule", "LinearSchedule", "PiecewiseSchedule"]
 
@@ -137,3 +137,16 @@ class PiecewiseSchedule(AbstractBatchSchedule):
 def as_batch_schedule(value: Any) -> AbstractBatchSchedule:
     """Convert a number or an array to a `ConstantSchedule`, and return a schedule unchanged."""
     return value if isinstance(value, AbstractBatchSchedule) else ConstantSchedule(value)
+
+
+def check_fractions(name: str, schedule: AbstractBatchSchedule) -> None:
+    """Raise `ValueError` unless values of a schedule are from zero to one, at least its first and last."""
+    if isinstance(schedule, ConstantSchedule):
+        check_fraction(name, schedule.value)
+    elif isinstance(schedule, PiecewiseSchedule):
+        check_fraction(name, schedule.values)
+    elif not has_per_member(schedule):
+        for batch in (0, LAST_BATCH):
+            fraction = concrete_value(lambda schedule, batch=batch: schedule(batch), schedule)
+            if fraction is not None:
+                check_fraction(name, fraction)

@@ -16,14 +16,28 @@ from popsim._shared.member_values import check_modules
 from popsim._shared.plain_values import plain_number
 from popsim.interventions.intervention_plan import InterventionPlan
 from popsim.loss import Loss
+from popsim.network_input import inputs_by_name
 from popsim.per_member import has_per_member, without_member_axes
 from popsim.randomness import key_stream, seed_key, trial_keys
-from popsim.schedules import LAST_BATCH, AbstractBatchSchedule, PiecewiseSchedule
+from popsim.schedules import (
+    LAST_BATCH,
+    AbstractBatchSchedule,
+    PiecewiseSchedule,
+    as_batch_schedule,
+    check_fractions,
+)
+from popsim.senses import network_input_names
 from popsim.task import AbstractTask, check_draws_trials
 from popsim.tasks.mixtures import concatenated
 from popsim.trial import Trial, label_trial, n_trials
 
-__all__ = ["HeldOutConditions", "ParameterCurriculum", "WithFixation", "WithInterventions"]
+__all__ = [
+    "HeldOutConditions",
+    "ParameterCurriculum",
+    "WithFixation",
+    "WithInterventions",
+    "WithTeacherForcing",
+]
 
 
 class AbstractWrapper(AbstractTask):
@@ -235,4 +249,56 @@ class WithInterventions(AbstractWrapper):
         for index, plan in enumerate(self.plans):
             plan_key = key_stream(key, f"plan of {plan.name}")
             trial = plan.schedule_if(acts[index], trial, batch=LAST_BATCH, key=plan_key)
+        return trial
+
+
+class WithTeacherForcing(AbstractWrapper):
+    """A task with the input of a `popsim.networks.TeacherForced`, in place of its input of observations.
+
+    The input holds at each time step the strength of the forcing, and then what was observed. At the first
+    step the strength is 1: each trial starts where it was observed. The validation trials have the final
+    strength; `dataclasses.replace(task, strength=0.0)` is the task without forcing, for free runs from the
+    same starts.
+
+    **Arguments:**
+
+    - `task`: the task, with named inputs.
+    - `strength`: of the forcing after the first step, from 0 (none) to 1 (the observed replaces the state):
+        a number, a `PerMember`, or a schedule over training batches.
+    - `observed`: the name of the input with what was observed before each step, (time, observed).
+    - `name`: the name of the new input, before all others in alphabetical order, which is that of the
+        network's inputs.
+    """
+
+    strength: AbstractBatchSchedule
+    observed: str = eqx.field(static=True)
+    name: str = eqx.field(static=True)
+
+    def __init__(
+        self, task: AbstractTask, strength: Any, *, observed: str = "observed", name: str = "forcing"
+    ):
+        self.task, self.strength = task, as_batch_schedule(strength)
+        self.observed, self.name = observed, name
+
+    def __check_init__(self):
+        check_fields(self)
+        check_fractions("strength", self.strength)
+
+    def change(self, trial: Trial, *, batch: int | Int[Array, ""], key: Key[Array, ""]) -> Trial:
+        return self._with_forcing(trial, batch)
+
+    def validation_trials(self) -> Trial:
+        return jax.vmap(self._with_forcing, (0, None))(self.task.validation_trials(), LAST_BATCH)
+
+    def _with_forcing(self, trial: Trial, batch: int | Int[Array, ""]) -> Trial:
+        inputs = inputs_by_name(trial.inputs)
+        if self.observed not in inputs:
+            raise ValueError(f"`observed` must be an input of the task, {[*inputs]}, got {self.observed!r}.")
+        observed = inputs.pop(self.observed)
+        strength = jnp.full_like(observed[:, :1], self.strength(batch)).at[0].set(1)
+        inputs[self.name] = jnp.concatenate([strength, observed], axis=1)
+        trial = dataclasses.replace(trial, inputs=inputs)
+        first, *_ = network_input_names(jax.tree.map(lambda leaf: leaf[None], trial))
+        if first != self.name:
+            raise ValueError(f"`name` must come before that of the input {first!r}, got {self.name!r}.")
         return trial

@@ -15,15 +15,9 @@ from popsim._shared import checks
 from popsim._shared.argument_shapes import check_fields
 from popsim._shared.plain_values import step_at
 from popsim.distributions import AbstractDistribution, Constant, as_distribution
-from popsim.per_member import is_per_member, per_member_nodes
+from popsim.per_member import is_per_member
 from popsim.randomness import key_stream
-from popsim.schedules import (
-    LAST_BATCH,
-    AbstractBatchSchedule,
-    ConstantSchedule,
-    PiecewiseSchedule,
-    as_batch_schedule,
-)
+from popsim.schedules import AbstractBatchSchedule, as_batch_schedule, check_fractions
 from popsim.trial import InterventionSchedule, Trial, check_trials, label_trial, n_trials
 from popsim.windows import AbstractWindow, WholeTrial
 
@@ -137,17 +131,7 @@ class InterventionPlan(eqx.Module):
 
     def __check_init__(self):
         check_fields(self)
-        if isinstance(self.probability, ConstantSchedule):
-            checks.check_fraction("probability", self.probability.value)
-        elif isinstance(self.probability, PiecewiseSchedule):
-            checks.check_fraction("probability", self.probability.values)
-        elif not per_member_nodes(self.probability):  # the first and the last value, at least
-            for batch in (0, LAST_BATCH):
-                probability = checks.concrete_value(
-                    lambda schedule, batch=batch: schedule(batch), self.probability
-                )
-                if probability is not None:
-                    checks.check_fraction("probability", probability)
+        check_fractions("probability", self.probability)
 
     def check_dt(self, dt: float) -> None:
         """Check that a fixed delay is a multiple of a time step (s); not where JAX traces the delay."""

@@ -17,6 +17,7 @@ from popsim.networks import (
     rate_networks,
     registry,
     spiking,
+    teacher_forced,
 )
 from popsim.networks.activity import *
 from popsim.networks.area_rnn import *
@@ -35,6 +36,7 @@ from popsim.networks.rate_networks import *
 from popsim.networks.registry import *
 from popsim.networks.registry import NETWORKS
 from popsim.networks.spiking import *
+from popsim.networks.teacher_forced import *
 
 # Networks are listed in this order, not in that of their modules; any other comes after them.
 _LISTED = ("gru", "tanh", "lstm", "vanilla", "low-rank", "two-areas", "short-term", "spiking")
@@ -58,3 +60,4 @@ __all__ += q_learner.__all__
 __all__ += rate_networks.__all__
 __all__ += registry.__all__
 __all__ += spiking.__all__
+__all__ += teacher_forced.__all__

@@ -27,6 +27,7 @@ from popsim.networks import (
     NetworkStep,
     Sparse,
     StackedNetwork,
+    TeacherForced,
     TrainableStart,
     build_network,
     unit_activity,
@@ -67,6 +68,7 @@ BUILD = {
     "encoded start": lambda key: EncodedStart(
         LeakyRNN(*SIZES, dt=DT, noise_std=0.1, key=key), [0, 2, 3], n_encoder=5, key=key
     ),
+    "forced": lambda key: TeacherForced(GRUNetwork(1, 6, 2, noise_std=0.1, key=key), n_observed=1),
     "stacked": lambda key: StackedNetwork(
         [LSTMNetwork(3, 4, 4, key=key), LeakyRNN(4, 5, 2, dt=DT, noise_std=0.1, key=key)]
     ),
@@ -78,9 +80,10 @@ SHORT = (
     "start",
     "encoded",
     "encoded start",
+    "forced",
     "stacked",
 )  # a GRU is encoded
-WITH_PROJECTIONS = ("gru", "lstm", "vanilla", "tanh", "two-areas", "low-rank", "encoded")
+WITH_PROJECTIONS = ("gru", "lstm", "vanilla", "tanh", "two-areas", "low-rank", "encoded", "forced")
 
 
 def trial_of(key):
@@ -171,7 +174,9 @@ def test_noise_is_drawn_from_the_key_where_there_is_some(name):
     np.testing.assert_allclose(spread, 0.1 * scale, rtol=0.06)
 
 
-@pytest.mark.parametrize("name", mostly_in_full(WITH_PROJECTIONS, ["gru", "vanilla", "tanh", "encoded"]))
+@pytest.mark.parametrize(
+    "name", mostly_in_full(WITH_PROJECTIONS, ["gru", "vanilla", "tanh", "encoded", "forced"])
+)
 def test_projections_are_of_the_weights_and_a_current_is_a_bias(name, float64):
     """The gradient of a bias times the activity before a synapse is the gradient of its weight."""
     network = without_noise(BUILD[name](KEY))

@@ -160,3 +160,36 @@ def test_fixation_lasts_until_its_event():
     assert set(n_fixating) - set(range(10, 31)) == {50}
     with pytest.raises(ValueError, match="`name`.*'cue'"):
         draws(tasks.WithFixation(Waits(plan), name="cue"), 2)
+
+
+def stored(name="observed", **others):
+    series = jax.random.normal(jax.random.key(2), (5, 8, 3))
+    return tasks.StoredTrials({name: series, **others}, series, dt=0.01)
+
+
+def test_the_strength_of_teacher_forcing_may_follow_a_schedule_and_differ_between_members():
+    falls, plain = LinearSchedule(1.0, 0.5, last_batch=4), stored()
+    task = tasks.WithTeacherForcing(plain, popsim.PerMember([1.0, 0.1]) * falls)
+    for member, scale in enumerate((1.0, 0.1)):
+        own = popsim.select_member(task, member)
+        for batch, strength in ((0, 1.0), (2, 0.75), (9, 0.5)):
+            signal = draws(own, 6, batch).inputs["forcing"]
+            np.testing.assert_array_equal(signal[:, 0, 0], 1)
+            np.testing.assert_allclose(signal[:, 1:, 0], scale * strength, rtol=1e-6)
+            np.testing.assert_array_equal(signal[..., 1:], draws(plain, 6).inputs["observed"])
+        np.testing.assert_allclose(own.validation_trials().inputs["forcing"][:, 1:, 0], scale * 0.5)
+
+
+@pytest.mark.parametrize(
+    ("name", "task", "options"),
+    [
+        ("strength", stored(), {"strength": -0.1}),
+        ("strength", stored(), {"strength": popsim.PerMember([0.1, 1.2])}),
+        ("strength", stored(), {"strength": LinearSchedule(1.2, 0.0, last_batch=4)}),
+        ("observed", stored("seen"), {}),
+        ("name", stored(cue=jnp.ones((5, 8, 1))), {}),
+    ],
+)
+def test_a_teacher_that_cannot_force_is_refused(name, task, options):
+    with pytest.raises(ValueError, match=f"`{name}` must"):
+        tasks.WithTeacherForcing(task, **{"strength": 0.1, **options}).validation_trials()
