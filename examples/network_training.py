@@ -10,6 +10,7 @@ import numpy as np
 import optax
 
 import popsim
+from popsim.ensemble import Members
 from popsim.interventions import FromTrial, schedule_intervention
 from popsim.training import TaskTrainer
 from popsim.trial import label_trial
@@ -24,6 +25,7 @@ def train_networks(
     batch_size: int,
     *,
     where_train: Callable[[Any], Any] = lambda model: model.network,
+    members: Members | None = None,
     key: jax.Array,
 ) -> Any:
     """The trained ensemble; a bar shows the progress in a terminal."""
@@ -34,6 +36,7 @@ def train_networks(
         batch_size,
         where_train=where_train,
         ensembled=True,
+        members=members,
         log_step=n_batches,
         disable_tqdm=not sys.stderr.isatty(),
         key=key,

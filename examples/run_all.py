@@ -36,6 +36,7 @@ SCRIPTS = (
     "flip_flop",
     "flip_flop_fixed_points",
     "chaos",
+    "chaotic_dynamics",
     "low_rank_dynamics",
     "balanced_spectrum",
     "fast_weights",

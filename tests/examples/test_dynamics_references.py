@@ -5,7 +5,7 @@ import pytest
 from short_form import every_nth_row
 
 from references import balanced_spectrum as spectrum
-from references import chaos, feedback_rotations
+from references import chaos, chaotic_dynamics, feedback_rotations
 from references import low_rank_dynamics as low_rank
 
 # Chaos
@@ -25,6 +25,28 @@ def test_the_slope_of_the_autocorrelation_is_a_state_of_level_zero():
     largest = chaos.levels(2.0, course, 0.1, kinetic=1.0)
     assert largest[1] == pytest.approx(1, abs=1e-4)
     assert largest[0] > 1.2 and largest[2] < 1
+
+
+# Chaotic dynamics
+
+
+def test_the_exponents_of_the_lorenz_system_add_up_to_its_contraction():
+    starts = chaotic_dynamics.orbits(20, 1, 0.02, seed=0)[:, 0]
+    found = chaotic_dynamics.exponents(starts, 2000, 0.02)
+    np.testing.assert_allclose(found.sum(axis=1), -(10 + 1 + 8 / 3), rtol=1e-5)
+    largest, second, _ = found.mean(axis=0)
+    assert largest == pytest.approx(chaotic_dynamics.LARGEST_EXPONENT, rel=0.02)
+    assert second == pytest.approx(0, abs=0.01)
+
+
+def test_the_divergence_of_states_is_that_of_their_counts():
+    corners = np.array([[0, 0, 0], [1, 1, 1]], float)
+    true, generated = corners[[0, 0, 1, 1]], corners[[0, 1, 1, 1]]
+    expected = 0.5 * np.log(2) + 0.5 * np.log(2 / 3)
+    assert chaotic_dynamics.state_space_divergence(true, generated) == pytest.approx(expected, abs=0.01)
+    assert chaotic_dynamics.state_space_divergence(true, true[::-1]) == 0
+    away = np.concatenate([generated, [[np.nan, 0, 0], [5, 0, 0]]])
+    assert chaotic_dynamics.state_space_divergence(true, away) == pytest.approx(expected, abs=0.01)
 
 
 # Low rank dynamics

@@ -55,6 +55,7 @@ def run_script(name, folder, *options):
         ("fast_weights", [], 5, 16),
         ("policy_gradient_lqr", [], 12, 7),
         ("chaos", ["--quick"], 14, 5),
+        ("chaotic_dynamics", ["--quick"], 4, 3),
         ("low_rank_dynamics", ["--quick"], 22, 21),
         ("interval_timing", ["--quick"], 3, 5),
         ("two_step", ["--quick"], 8, 6),
