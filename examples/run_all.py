@@ -48,6 +48,7 @@ SCRIPTS = (
     "optimal_stopping",
     "reversal",
     "two_step",
+    "tiny_networks",
     "policy_gradient_lqr",
 )
 

@@ -8,7 +8,7 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 from popsim.analysis.behaviour import fit_psychometric
-from references import bandit, ideal_observer, interval_timing, reversal, two_step
+from references import bandit, ideal_observer, interval_timing, reversal, tiny_networks, two_step
 
 # Bandit
 
@@ -67,6 +67,19 @@ def test_staying_is_counted_by_reward_and_transition():
     # Paid: stays after common once of two, not after rare. Not paid: stays after common, not after rare.
     np.testing.assert_array_equal(two_step.stay_probabilities(sessions), [[0, 1], [0, 0.5]])
     assert two_step.interaction(sessions) == pytest.approx(-0.5)
+
+
+# Tiny networks
+
+
+def test_log_odds_of_a_learner_by_hand():
+    """Values are 0 and 1/2 after choice 1 was paid, then 1/2 and 1/4."""
+    actions, rewards = np.array([[1, 0, 1]]), np.array([[1, 1, 0]])
+    learner = {"rate": 0.5, "beta": 2.0, "stickiness": 0.1, "forgetting": 0.5}
+    log_odds = tiny_networks.log_odds(actions, rewards, **learner)
+    np.testing.assert_allclose(log_odds, [[0, 1.1, -0.6]])
+    expected = [[np.log(2), 1.1 + np.log1p(np.exp(-1.1)), np.log1p(np.exp(0.6))]]
+    np.testing.assert_allclose(tiny_networks.nats(log_odds, actions), expected)
 
 
 # Ideal observer

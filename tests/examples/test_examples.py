@@ -59,6 +59,7 @@ def run_script(name, folder, *options):
         ("low_rank_dynamics", ["--quick"], 22, 21),
         ("interval_timing", ["--quick"], 3, 5),
         ("two_step", ["--quick"], 8, 6),
+        ("tiny_networks", ["--quick"], 7, 10),
         ("flip_flop", ["--quick"], 12, 12),
         ("force_field", ["--quick"], 37, 26),
         ("balanced_spectrum", [], 14, 9),
