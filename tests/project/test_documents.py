@@ -53,6 +53,7 @@ EXPERIMENTS_FROM_TRAINING = (
     "fixed_points",
     "learning_rule",
     "fit_a_recording",
+    "fit_choices",
     "own_perturbation",
 )
 
