@@ -1,124 +1,168 @@
 # %% [markdown]
 # # Fitting a recording
 #
-# You have recorded neurons, and want a network whose units do what these neurons do. Does it tell anything
-# that is not in the data that it was given? Here you fit networks to half of the neurons of a recording, and
-# predict the other half in responses to stimuli that were not used. Then you compare with what nobody can
-# beat, the noise of the recording, and with controls that should fail. The computing takes about two minutes.
+# You have a file with spikes of many neurons, and know what the animal was shown. Does a network that is
+# fitted to some of these neurons tell anything about the others? Here you write a small file of NWB, read it,
+# fit networks to half of its neurons, and predict the spikes of the other half in trials that were not used.
+# Three controls say what such a score is worth. The computing takes about two minutes.
 
 # %%
+import dataclasses
+
+import h5py
 import jax
 import matplotlib.pyplot as plt
 import numpy as np
 
 import popsim
 from popsim import losses, networks, tasks, training
-from popsim.analysis.figures import STYLE_SHEET
+from popsim.analysis.figures import STYLE_SHEET, draw_raster
+from popsim.analysis.neural_activity import bits_per_spike
 
 plt.style.use(STYLE_SHEET)
 
 # %% [markdown]
 # ## A recording
 #
-# The animal of this lesson is a network, so that nothing has to be downloaded: it remembers the signs of the
-# last pulses on two channels, and has learned that by practice. You would load a file here instead.
+# The animal of this lesson is a network, so that nothing has to be downloaded. It remembers the signs of the
+# last pulses on two channels, and has learned that by practice.
 
 # %%
-dt = 0.02
+dt = 0.02  # s
 memory = tasks.FlipFlop(n_bits=2, dt=dt)
 
 
-def build(key, n_units=60, noise_std=0.0):
-    network = networks.GRUNetwork(2, n_units, 2, noise_std=noise_std, key=key)
-    return popsim.NetworkModel(network, dt=dt)
+def train(task, models, n_batches, learning_rate, where=lambda model: model.network, **options):
+    return training.TaskTrainer(training.adam(training.cosine_decay(learning_rate, n_batches)))(
+        task,
+        models,
+        n_batches=n_batches,
+        batch_size=64,
+        where_train=where,
+        disable_tqdm=True,
+        key=jax.random.key(1),
+        **options,
+    )
 
 
-animal, _ = training.TaskTrainer(training.adam(1e-2))(
-    memory,
-    build(jax.random.key(0), n_units=100, noise_std=0.01),
-    n_batches=300,
-    batch_size=64,
-    where_train=lambda model: model.network,
-    disable_tqdm=True,
-    key=jax.random.key(1),
-)
+brain = networks.GRUNetwork(2, 100, 2, noise_std=0.01, key=jax.random.key(0))
+animal, _ = train(memory, popsim.NetworkModel(brain, dt=dt), n_batches=300, learning_rate=1e-2)
 
 # %% [markdown]
-# It gets 60 sequences of pulses, each ten times. Of 60 of its 100 units we see spikes: counts in each time
-# step, drawn from a Poisson distribution with up to 40 spikes/s.
+# It gets 60 sequences of pulses, each ten times, in trials of 1 s. We record from 60 of its 100 units. Their
+# rates, in spikes/s, are an exponential of their activity. Spikes come at random, and are all that we keep.
 
 # %%
 n_sequences, n_repeats = 60, 10
-sequences = popsim.sample_trials(memory, n_sequences, batch=0, key=jax.random.key(2))
-trials = popsim.repeat_trials(sequences, n_repeats)
+trials = popsim.sample_trials(memory, n_sequences, batch=0, key=jax.random.key(2))
+trials = popsim.repeat_trials(trials, n_repeats)
 hidden = popsim.evaluate(animal, memory, trials=trials, key=jax.random.key(3)).states.network.hidden
+rates = 5 * np.exp(2 * np.asarray(hidden, float)[:, :, :60])  # (trial, time, neuron)
 numbers = np.random.default_rng(0)
-neurons = numbers.choice(100, size=60, replace=False)
-
-
-def rate_of(activity):
-    """Rates in spikes/s of units with an activity from -1 to 1."""
-    return 20.0 * (1 + activity)
-
-
-expected = dt * np.maximum(rate_of(np.asarray(hidden)[:, :, neurons]), 0)
-spikes = numbers.poisson(expected)  # (trial, time, neuron)
-pulses = np.asarray(trials.inputs["pulses"])  # (trial, time, channel)
-sequence = np.repeat(np.arange(n_sequences), n_repeats)  # (trial,)
-print("trials, time steps, neurons:", spikes.shape)
-print(f"mean rate: {spikes.mean() / dt:.1f} spikes/s")
+counts = numbers.poisson(dt * rates)
+starts = 100 + 2.0 * np.arange(len(counts))  # s: when trials begin in the session
 
 # %% [markdown]
-# ## A task of arrays
+# ## A file of NWB
 #
-# `tasks.StoredTrials` makes a task of arrays with the axes (trial, time, feature). Networks are to see the
-# pulses, and 30 of their units are to fire as the first 30 neurons do: `losses.SpikeCountLikelihood` is the
-# Poisson log likelihood of the spike counts, negative. The last twelve sequences are held out.
+# NWB is a form of HDF5 in which many laboratories share recordings. It does not know of time steps: each
+# neuron has the times of its spikes, in seconds of the session, and each trial a row in a table. Half of our
+# neurons get the label "A", the others "B", as of two probes. A file of yours has all this already.
 
 # %%
-given, hidden_neurons = spikes[:, :, :30], spikes[:, :, 30:]
+trial, step, neuron = np.repeat(np.argwhere(counts), counts[counts > 0], axis=0).T
+times = starts[trial] + dt * (step + numbers.random(len(step)))
+spike_times = [np.sort(times[neuron == number]) for number in range(60)]
+shown = np.zeros((len(counts), 100, 2))  # with 0.5 s of nothing before and after each trial
+shown[:, 25:75] = trials.inputs["pulses"]
+
+with h5py.File("session.nwb", "w") as file:
+    file.attrs["nwb_version"] = "2.9.0"
+    columns = {"start_time": starts, "stop_time": starts + 1}
+    columns |= {"id": np.arange(len(counts)), "sequence": np.repeat(np.arange(n_sequences), n_repeats)}
+    for name, column in columns.items():
+        file[f"intervals/trials/{name}"] = column
+    file["units/id"], file["units/probe"] = np.arange(60), ["A"] * 30 + ["B"] * 30
+    file["units/spike_times"] = np.concatenate(spike_times)
+    file["units/spike_times_index"] = np.cumsum([len(each) for each in spike_times])
+    file["stimulus/presentation/pulses/data"] = shown.reshape(-1, 2)
+    file["stimulus/presentation/pulses/starting_time"] = starts[0] - 0.5 + dt / 2
+    file["stimulus/presentation/pulses/starting_time"].attrs["rate"] = 1 / dt
+
+# %% [markdown]
+# ## From the file to a task
+#
+# `tasks.StoredTrials.from_nwb` makes a task of the file. A name such as "pulses" is found wherever it is in
+# it. `align` says which event is the beginning of a trial, and `units` which neurons are read. Spikes are
+# counted in each time step. The last twelve sequences are held out: they validate, and do not train.
+#
+# The loss is new, too. Each of the 30 outputs of a network is to be the logarithm of the rate of a neuron.
+# `losses.SpikeCountLikelihood` is the negative log likelihood of the counts, if spikes are drawn from a
+# Poisson distribution with these rates.
+
+# %%
 held_out = np.arange(48, 60)
 
 
-def recorded(stimulus):
-    return tasks.StoredTrials(
-        {"pulses": stimulus},
-        conditions={"sequence": sequence},
+def read(probe):
+    return tasks.StoredTrials.from_nwb(
+        "session.nwb",
+        inputs=["pulses"],
+        conditions=["sequence"],
+        align="start_time",
         dt=dt,
-        recordings={"spikes": given},
+        units={"probe": probe},
         validation={"sequence": held_out},
-        loss=1.0 * losses.SpikeCountLikelihood(units=range(30), rate_fn=rate_of),
+        loss=1.0 * losses.SpikeCountLikelihood(of="output", log_rates=True),
     )
 
 
-recorded(pulses)
+half, other_half = read("A"), read("B")
+half
 
 # %% [markdown]
-# Two controls: networks that are not trained, and networks that are trained on shuffled trials, in which the
-# pulses are those of another trial. The latter can learn the neurons' mean rates, and nothing of what pulses
-# do to them.
+# Look at what was read before you fit anything. On the left is one trial, on the right one neuron in four
+# sequences, each of which was shown ten times.
+
+# %% alt="Spikes of 30 neurons in one trial, and of one neuron in forty trials of four sequences"
+spikes = np.asarray(half.recordings["spikes"].values)
+figure, (left, right) = plt.subplots(1, 2, figsize=(7.2, 2.4), layout="constrained")
+draw_raster(left, spikes[0], dt=dt)
+draw_raster(right, spikes[:40, :, 0].T, dt=dt)
+for first_of_sequence in (10, 20, 30):
+    right.axhline(first_of_sequence + 0.5, color="C1", linewidth=0.7)
+left.set(ylabel="neuron")
+_ = right.set(ylabel="trial")
+
+# %% [markdown]
+# ## Fit one half
+#
+# The network gets the pulses, and begins every trial in the same state. Its outputs start near the mean rates
+# of the neurons, so that it has to learn only what differs from these. A second training sees shuffled
+# trials: the pulses are those of another trial. It can learn mean rates, and nothing of what pulses do to
+# them.
 
 # %%
+mean_rates = spikes[:480].mean(axis=(0, 1)) / dt
+
+
+def build(key):
+    network = networks.GRUNetwork(2, 60, 30, output_bias=np.log(mean_rates), key=key)
+    return popsim.NetworkModel(network, dt=dt)
+
+
 untrained = popsim.make_ensemble(build, n_members=3, key=jax.random.key(4))
-shuffled_pulses = pulses[numbers.permutation(len(pulses))]
+order = numbers.permutation(len(counts))
 
 
-def fit(task):
-    return training.TaskTrainer(training.adam(training.cosine_decay(5e-3, 1000)))(
-        task,
-        untrained,
-        n_batches=1000,
-        batch_size=64,
-        where_train=lambda model: model.network,
-        ensembled=True,
-        log_step=100,
-        disable_tqdm=True,
-        key=jax.random.key(5),
-    )
+def shuffle(task):
+    return dataclasses.replace(task, inputs={"pulses": task.inputs["pulses"][order]})
 
 
-fitted, history = fit(recorded(pulses))
-shuffled, shuffled_history = fit(recorded(shuffled_pulses))
+options = {"ensembled": True, "log_step": 50}
+first_fit = {"n_batches": 600, "learning_rate": 5e-3}
+fitted, history = train(half, untrained, **first_fit, **options)
+fitted_to_shuffled, shuffled_history = train(shuffle(half), untrained, **first_fit, **options)
 
 # %% alt="Loss in training and on held-out sequences, of networks fitted to real and to shuffled trials"
 figure, ax = plt.subplots(figsize=(4.6, 2.4), layout="constrained")
@@ -129,120 +173,93 @@ ax.set(xlabel="training batch", ylabel="nats per time step\nand neuron")
 _ = ax.legend(frameon=False)
 
 # %% [markdown]
-# Held-out sequences (dark) are fitted as well as those of training (light): the network has found how the
-# neurons respond, and not only which responses there were.
+# Held-out sequences (dark) have a higher loss than those of training (light) in both fits, since neurons
+# happen to fire more in them. The gap between the fits is as large in the dark as in the light curves: the
+# network has found how the neurons respond, and not only which responses there were.
 #
-# ## The other half
+# ## Predict the other half
 #
-# Is the activity of the other 30 neurons in the networks? Their rates are read from the units by a linear fit
-# with a small penalty, made on the 48 sequences of training, and tested on those that were held out. All
-# rates are in bins of 0.1 s, means over the trials of a sequence, and relative to the mean over sequences:
-# what all responses share is no success. A third control reads, from the fitted networks, responses that are
-# shuffled among the sequences of training.
-
+# Is the activity of the other 30 neurons in the network? Let its outputs be the rates of these. Nothing but
+# the readout is trained, on the same 48 sequences, so that the units stay as they were fitted to the first
+# half. Untrained networks and those of shuffled trials get such a readout as well. In the last control the
+# readout of the fitted networks is trained on shuffled trials.
 
 # %%
-def in_bins(series):
-    """Means in bins of five time steps, of an array with the axes (..., time, feature)."""
-    return series.reshape(*series.shape[:-2], -1, 5, series.shape[-1]).mean(axis=-2)
-
-
-def responses_of(counts):
-    """Mean rates (sequence, bin, neuron) in spikes/s."""
-    return np.stack([in_bins(counts[sequence == each].mean(axis=0)) / dt for each in range(n_sequences)])
-
-
-is_held_out = np.isin(np.arange(n_sequences), held_out)
-responses = responses_of(hidden_neurons)
-responses = responses - responses[~is_held_out].mean(axis=0)
-
-
-def predict(ensemble, known=responses[~is_held_out]):
-    """Rates of the other half, (member, held-out sequence, bin, neuron), read as fits what is known."""
-    states = popsim.evaluate_ensemble(ensemble, memory, trials=sequences, key=jax.random.key(6)).states
-    predictions = []
-    for activity in in_bins(np.asarray(states.network.hidden, float)):
-        units = activity - activity[~is_held_out].mean(axis=0)
-        shown, target = (x.reshape(-1, x.shape[-1]) for x in (units[~is_held_out], known))
-        squared = shown.T @ shown
-        penalty = 1e-3 * np.trace(squared) / len(squared) * np.eye(len(squared))
-        predictions.append(units[is_held_out] @ np.linalg.solve(squared + penalty, shown.T @ target))
-    return np.stack(predictions)
-
-
-def explained(prediction):
-    """R² of each neuron in the held-out sequences, (member, neuron)."""
-    target = responses[is_held_out]
-    return 1 - np.sum((target - prediction) ** 2, axis=(1, 2)) / np.sum(target**2, axis=(0, 1))
-
-
-predictions = {
-    "fitted": predict(fitted),
-    "untrained": predict(untrained),
-    "shuffled trials": predict(shuffled),
-    "shuffled responses": predict(fitted, numbers.permutation(responses[~is_held_out])),
+readouts = {
+    "fitted": (fitted, other_half),
+    "untrained": (untrained, other_half),
+    "shuffled trials": (fitted_to_shuffled, other_half),
+    "shuffled readout": (fitted, shuffle(other_half)),
 }
-for name, prediction in predictions.items():
-    print(f"{name:20} R² of the other half: {explained(prediction).mean():.2f}")
+predictions = {}
+for name, (models, task) in readouts.items():
+    read_out, _ = train(
+        task, models, 300, learning_rate=1e-2, where=lambda model: model.network.readout, **options
+    )
+    states = popsim.evaluate_ensemble(read_out, other_half, key=jax.random.key(5)).states
+    predictions[name] = np.exp(np.asarray(states.network.output, float))  # (member, trial, time, neuron)
 
 # %% [markdown]
-# ## The noise ceiling
+# ## Bits per spike
 #
-# No prediction reaches 1: a mean over ten trials still holds the noise of spikes. How much of its variance is
-# not noise? Correlate the means over even trials with those over odd trials, neuron by neuron. From this
-# correlation r of two halves follows the reliability of the mean over all trials, 2r / (1 + r) (Spearman
-# 1910, Brown 1910). A perfect model explains this fraction of the variance: it is a ceiling of R², not of the
-# correlation.
-
+# How good are these rates? `bits_per_spike` compares the likelihood of the spikes with that under the mean
+# rate of each neuron. At 0 a prediction is as good as the mean, and below 0 it is worse. No prediction is
+# perfect, as spikes are random. What the true rates reach is the ceiling. Here we know it. Of an animal
+# nobody does, and repeated trials have to tell: [Fit recordings](../experiments/fit_a_recording.md) shows
+# how.
 
 # %%
-halves = []
-for first in (0, 1):
-    counts = [hidden_neurons[sequence == each][first::2].mean(axis=0) for each in range(n_sequences)]
-    rates = in_bins(np.stack(counts)) / dt
-    halves.append((rates - rates[~is_held_out].mean(axis=0))[is_held_out].reshape(-1, 30))
-r = np.array([np.corrcoef(a, b)[0, 1] for a, b in zip(halves[0].T, halves[1].T, strict=True)])
-ceiling = 2 * r / (1 + r)
-print(f"noise ceiling: {ceiling.mean():.2f}")
-for name, prediction in predictions.items():
-    print(f"{name:20} of the explainable variance: {explained(prediction).mean() / ceiling.mean():.0%}")
+is_held_out = np.isin(half.conditions["sequence"], held_out)
+observed = np.asarray(other_half.recordings["spikes"].values)[is_held_out]
+ceiling = bits_per_spike(rates[None, is_held_out][..., 30:], observed, dt=dt)[0]
+scores = {name: bits_per_spike(predicted, observed, dt=dt) for name, predicted in predictions.items()}
+print(f"{'true rates':18} {ceiling:.3f} bits/spike")
+for name, score in scores.items():
+    print(f"{name:18} {score.mean():.3f} bits/spike, {score.mean() / ceiling:.0%} of the ceiling")
 
-# %% alt="R² of each neuron against its noise ceiling, for fitted networks and three controls"
-figure, ax = plt.subplots(figsize=(5.2, 3.0), layout="constrained")
-for (name, prediction), color in zip(predictions.items(), ("C0", "C1", "0.6", "C3"), strict=True):
-    ax.plot(ceiling, explained(prediction).mean(axis=0), "o", markersize=4, color=color, label=name)
-ax.plot([0, 1], [0, 1], color="0.8", zorder=0)
-ax.set(xlabel="noise ceiling", ylabel="R² in held-out sequences", xlim=(0, 1), ylim=(-0.7, 1))
-_ = ax.legend(frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))
+# %% alt="Bits per spike of three networks each, fitted and in three controls, below the ceiling"
+figure, ax = plt.subplots(figsize=(4.6, 2.4), layout="constrained")
+for place, (score, color) in enumerate(zip(scores.values(), ("C0", "C1", "0.6", "C3"), strict=True)):
+    ax.plot(np.full(3, place), score, "o", markersize=4, color=color)
+for height, label in ((ceiling, "true rates"), (0, "mean rates")):
+    ax.axhline(height, color="0.8", zorder=0)
+    ax.annotate(label, (3.4, height), fontsize=7, ha="right", va="bottom")
+ax.set_xticks(range(4), [name.replace(" ", "\n") for name in scores])
+_ = ax.set(ylabel="bits per spike", xlim=(-0.4, 3.4))
 
 # %% [markdown]
-# Each dot is a neuron that no network was fitted to. The fitted networks come near the ceiling. Untrained
-# networks explain a good part, too: they see the pulses, and echo the last ones. So do networks fitted to
-# shuffled trials. The difference is what the fit has found: a memory.
+# Each dot is a network. The fitted networks come near the ceiling, for neurons that they were not fitted to.
+# Untrained networks explain a part, too: they see the pulses, and echo the last ones. So do networks fitted
+# to shuffled trials. The difference is what the fit has found: a memory. Always look at such controls, as 0
+# is not what an unfitted network gets.
 #
 # ## One neuron
 #
-# The most reliable of these neurons, in four of the held-out sequences. The steps are the mean over ten
-# trials.
+# The neuron whose rate varies most, in four of the held-out sequences. The steps are means over ten trials in
+# bins of 0.1 s.
 
 # %% alt="Rate of a neuron in four held-out sequences, and predictions of a fitted and an untrained network"
-best = int(np.argmax(ceiling))
-times = 0.05 + 0.1 * np.arange(10)
+best = int(np.argmax(predictions["fitted"][0].std(axis=(0, 1))))
 figure, axes = plt.subplots(1, 4, figsize=(7.2, 1.8), sharey=True, layout="constrained")
 for place, ax in enumerate(axes):
-    ax.step(times, responses[is_held_out][place, :, best], where="mid", color="0.2", label="recorded")
+    of_sequence = slice(10 * place, 10 * place + 10)
+    in_bins = observed[of_sequence, :, best].mean(axis=0).reshape(10, 5).mean(axis=1) / dt
+    ax.stairs(in_bins, 0.1 * np.arange(11), color="0.2", label="recorded")
     for name, color in (("fitted", "C0"), ("untrained", "C1")):
-        ax.plot(times, predictions[name][0, place, :, best], color=color, label=name)
+        rate = predictions[name][0, of_sequence.start, :, best]
+        ax.plot(dt * (0.5 + np.arange(50)), rate, color=color, label=name)
     ax.set(xlabel="time (s)")
-axes[0].set(ylabel="spikes/s, relative\nto the mean")
-_ = axes[-1].legend(frameon=False, fontsize=7)
+axes[0].set(ylabel="spikes/s")
+_ = axes[2].legend(frameon=False, fontsize=7)
 
 # %% [markdown]
 # ## What next
 #
-# - Load your own data: `tasks.StoredTrials.from_dataset("recording.nc", inputs=["pulses"],
-#   recordings=["spikes"], ...)`, see [a recipe](../how_to/recipes/train_on_own_trials.md).
+# - Load your own file: [a recipe](../how_to/recipes/recorded_files.md) has NWB, MATLAB v7.3, HDF5, CSV and
+#   arrays of spike times.
+# - A trial of yours does not begin in a known state? [Fit recordings](../experiments/fit_a_recording.md)
+#   encodes the start of each trial from its spikes.
+# - Let units, not outputs, fire as neurons do: `losses.SpikeCountLikelihood(units=range(30))`, or those of an
+#   area, `units="M1"`, in a network with areas (`networks.AreaRNN`). Then the network can have `targets`,
+#   too, and do the task by means of these units.
 # - Fit rates in place of spikes: `losses.RateError`, with `unit_weights` where rates are of different sizes.
-# - Let the network do the task as well: give `targets`, and `1.0 * losses.OutputError() + 0.1 *
-#   losses.SpikeCountLikelihood(...)`.
-# - Fit an area by its name, `units="M1"`, in a network with areas (`networks.AreaRNN`).
