@@ -1,9 +1,9 @@
 # %% [markdown]
 # # Fitting a recording
 #
-# You have a file with spikes of many neurons, and know what the animal was shown. Does a network that is
-# fitted to some of these neurons tell anything about the others? Here you write a small file of NWB, read it,
-# fit networks to half of its neurons, and predict the spikes of the other half in trials that were not used.
+# You have a file with the spikes of many neurons, and know what the animal was shown. Does a network that is
+# fitted to some of these neurons tell anything about the others? Here you write a small NWB file, read it,
+# fit networks to half of its neurons, and predict the spikes of the other half in trials that were held out.
 # Three controls say what such a score is worth. The computing takes about two minutes.
 
 # %%
@@ -63,11 +63,12 @@ counts = numbers.poisson(dt * rates)
 starts = 100 + 2.0 * np.arange(len(counts))  # s: when trials begin in the session
 
 # %% [markdown]
-# ## A file of NWB
+# ## An NWB file
 #
-# NWB is a form of HDF5 in which many laboratories share recordings. It does not know of time steps: each
-# neuron has the times of its spikes, in seconds of the session, and each trial a row in a table. Half of our
-# neurons get the label "A", the others "B", as of two probes. A file of yours has all this already.
+# NWB is a form of HDF5 in which many laboratories share recordings. It has no time steps: of each neuron it
+# has the times of its spikes, in seconds of the session, and of each trial a row in a table. Half of our
+# neurons get the label "A", the others "B", as if they came from two probes. Your own file has all of this
+# already.
 
 # %%
 trial, step, neuron = np.repeat(np.argwhere(counts), counts[counts > 0], axis=0).T
@@ -92,13 +93,13 @@ with h5py.File("session.nwb", "w") as file:
 # %% [markdown]
 # ## From the file to a task
 #
-# `tasks.StoredTrials.from_nwb` makes a task of the file. A name such as "pulses" is found wherever it is in
-# it. `align` says which event is the beginning of a trial, and `units` which neurons are read. Spikes are
+# `tasks.StoredTrials.from_nwb` makes a task of the file. It finds the series "pulses" by its name, wherever
+# it is. `align` names the event at which a trial begins, and `units` selects neurons by a column. Spikes are
 # counted in each time step. The last twelve sequences are held out: they validate, and do not train.
 #
-# The loss is new, too. Each of the 30 outputs of a network is to be the logarithm of the rate of a neuron.
-# `losses.SpikeCountLikelihood` is the negative log likelihood of the counts, if spikes are drawn from a
-# Poisson distribution with these rates.
+# The loss is about the outputs of a network. Each of the 30 is to be the logarithm of the rate of a neuron.
+# `losses.SpikeCountLikelihood` is the negative log likelihood of the counts, if they are drawn from a Poisson
+# distribution with these rates.
 
 # %%
 held_out = np.arange(48, 60)
@@ -174,8 +175,8 @@ _ = ax.legend(frameon=False)
 
 # %% [markdown]
 # Held-out sequences (dark) have a higher loss than those of training (light) in both fits, since neurons
-# happen to fire more in them. The gap between the fits is as large in the dark as in the light curves: the
-# network has found how the neurons respond, and not only which responses there were.
+# happen to fire a little more in them. The gap between the fits is as large in the dark as in the light
+# curves: the network has found how the neurons respond, and not only which responses there were.
 #
 # ## Predict the other half
 #
@@ -204,9 +205,9 @@ for name, (models, task) in readouts.items():
 #
 # How good are these rates? `bits_per_spike` compares the likelihood of the spikes with that under the mean
 # rate of each neuron. At 0 a prediction is as good as the mean, and below 0 it is worse. No prediction is
-# perfect, as spikes are random. What the true rates reach is the ceiling. Here we know it. Of an animal
-# nobody does, and repeated trials have to tell: [Fit recordings](../experiments/fit_a_recording.md) shows
-# how.
+# perfect, as spikes are random. What the true rates reach is the ceiling. Here we know them. In an animal
+# nobody does, and [Fit recordings](../experiments/fit_a_recording.md) estimates a ceiling from repeated
+# trials.
 
 # %%
 is_held_out = np.isin(half.conditions["sequence"], held_out)
@@ -230,8 +231,8 @@ _ = ax.set(ylabel="bits per spike", xlim=(-0.4, 3.4))
 # %% [markdown]
 # Each dot is a network. The fitted networks come near the ceiling, for neurons that they were not fitted to.
 # Untrained networks explain a part, too: they see the pulses, and echo the last ones. So do networks fitted
-# to shuffled trials. The difference is what the fit has found: a memory. Always look at such controls, as 0
-# is not what an unfitted network gets.
+# to shuffled trials. The difference is what the fit has found: a memory. Always look at such controls:
+# networks that were never fitted can score well above 0.
 #
 # ## One neuron
 #
@@ -257,8 +258,8 @@ _ = axes[2].legend(frameon=False, fontsize=7)
 #
 # - Load your own file: [a recipe](../how_to/recipes/recorded_files.md) has NWB, MATLAB v7.3, HDF5, CSV and
 #   arrays of spike times.
-# - A trial of yours does not begin in a known state? [Fit recordings](../experiments/fit_a_recording.md)
-#   encodes the start of each trial from its spikes.
+# - If the state in which a trial begins is not known, encode it from the spikes of that trial, as in
+#   [Fit recordings](../experiments/fit_a_recording.md).
 # - Let units, not outputs, fire as neurons do: `losses.SpikeCountLikelihood(units=range(30))`, or those of an
 #   area, `units="M1"`, in a network with areas (`networks.AreaRNN`). Then the network can have `targets`,
 #   too, and do the task by means of these units.
