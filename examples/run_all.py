@@ -37,6 +37,7 @@ SCRIPTS = (
     "flip_flop_fixed_points",
     "chaos",
     "chaotic_dynamics",
+    "held_out_neurons",
     "low_rank_dynamics",
     "balanced_spectrum",
     "fast_weights",

@@ -5,7 +5,7 @@ import pytest
 from short_form import every_nth_row
 
 from references import balanced_spectrum as spectrum
-from references import chaos, chaotic_dynamics, feedback_rotations
+from references import chaos, chaotic_dynamics, feedback_rotations, held_out_neurons
 from references import low_rank_dynamics as low_rank
 
 # Chaos
@@ -25,6 +25,22 @@ def test_the_slope_of_the_autocorrelation_is_a_state_of_level_zero():
     largest = chaos.levels(2.0, course, 0.1, kinetic=1.0)
     assert largest[1] == pytest.approx(1, abs=1e-4)
     assert largest[0] > 1.2 and largest[2] < 1
+
+
+# Neurons that were held out
+
+
+def test_a_regression_finds_rates_that_are_exponentials_of_what_it_reads():
+    """Slow rates, read from many units: the score is near that of the true rates; the mean scores zero."""
+    random = np.random.default_rng(0)
+    slow = np.repeat(random.normal(size=(120, 2, 1)), 25, axis=1)
+    rates = 20 * np.exp(0.5 * slow * np.ones(21))
+    spikes = random.poisson(held_out_neurons.DT * rates).astype(float)
+    found = held_out_neurons.regress(spikes, 20, 100, width=3)
+    true = held_out_neurons.bits_per_spike(rates[100:, :, 20:], spikes[100:, :, 20:])
+    assert 0.8 * true < held_out_neurons.bits_per_spike(found, spikes[100:, :, 20:]) < 1.05 * true
+    mean = np.full((20, 50, 1), spikes[100:, :, 20:].mean() / held_out_neurons.DT)
+    assert held_out_neurons.bits_per_spike(mean, spikes[100:, :, 20:]) == pytest.approx(0, abs=1e-12)
 
 
 # Chaotic dynamics

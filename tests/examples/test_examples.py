@@ -56,6 +56,7 @@ def run_script(name, folder, *options):
         ("policy_gradient_lqr", [], 12, 7),
         ("chaos", ["--quick"], 14, 5),
         ("chaotic_dynamics", ["--quick"], 4, 3),
+        ("held_out_neurons", ["--quick"], 10, 9),
         ("low_rank_dynamics", ["--quick"], 22, 21),
         ("interval_timing", ["--quick"], 3, 5),
         ("two_step", ["--quick"], 8, 6),
