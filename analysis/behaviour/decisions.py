@@ -83,7 +83,7 @@ def normalized_likelihood(
     **Arguments:**
 
     - `losses`: L, the mean negative log-likelihood per choice in each session, in nats, as of
-        `tasks.StoredChoices`.
+        `tasks.StoredChoices` with `normalise="trial"`, the default.
     - `counts`: n, how many choices of each session count.
     """
     costs, n_choices = finite_float64("losses", losses), finite_float64("counts", counts)

@@ -185,6 +185,8 @@ def _interpolated(argument: str, series: Any, steps: TrialSteps) -> Float[np.nda
     else:
         start = series["starting_time"]
         times = start[()] + np.arange(len(data)) / start.attrs["rate"]
+    within = np.clip(middles, times[0], times[-1]) if times.size else middles
+    middles = np.where(np.abs(middles - within) < TOLERANCE, within, middles)
     gaps, place = np.diff(times), np.searchsorted(times, middles)
     place[np.isin(middles, times[:1])] = 1
     usual = np.median(gaps) if gaps.size else 0.0

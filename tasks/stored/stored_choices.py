@@ -117,6 +117,8 @@ class StoredChoices(StoredTrials):
     def folds(self, k: int, by: Literal["session", "subject"] = "session") -> "StoredChoices":
         """Return the task whose `k` members each hold out another fold of the sessions and train on others.
 
+        All sessions are in folds: those of a final test are left out of the table.
+
         **Arguments:**
 
         - `k`: the number of folds, which must have equally many sessions.

@@ -89,7 +89,8 @@ class StoredTrials(AbstractTask):
         batch must be their number.
     - `normalise`: over what terms of the loss such as `CrossEntropy` are means. "trial": over the time steps
         of each trial, and then over trials. "all": over all time steps that count in the trials of `train`,
-        for which the sum over a trial is divided by how many count in the mean trial.
+        for which the sum over a trial is divided by how many count in the mean trial. An evaluation has mean
+        losses of single trials only with "trial".
     - `loss`: the loss to train with; by default `OutputError`, if there are targets and no recordings.
     - `timeline`: times of the trials as a `StoredTrials` holds them, in place of `dt`, `epochs` and `events`.
 

@@ -105,6 +105,18 @@ def test_whole_trials_of_unequal_length_are_those_of_the_file(path):
     np.testing.assert_array_equal(task.validation, [1, 5, 9])
 
 
+def test_a_series_may_begin_and_end_in_the_middle_of_the_first_and_the_last_step(path, tmp_path):
+    shutil.copy(path, tmp_path / "short.nwb")
+    middles = np.arange(START[0], START[1] + 20 * DT, DT) + DT / 2
+    with h5py.File(tmp_path / "short.nwb", "a") as file:
+        file["acquisition/short/timestamps"] = times = np.round(middles, 7)
+        file["acquisition/short/data"] = np.sin(times)
+        file["intervals/trials/start_time"][1] = START[0] + (middles.size - 20) * DT
+    task = task_of(tmp_path / "short.nwb", ["short"], window=(0, 20 * DT), trials=[0, 1], validation=[0])
+    np.testing.assert_allclose(task.inputs["short"][0, :, 0], np.sin(middles[:20]), atol=1e-5)
+    np.testing.assert_allclose(task.inputs["short"][1, :, 0], np.sin(middles[-20:]), atol=1e-5)
+
+
 def test_units_without_a_spike_in_the_trials_are_told(path):
     with pytest.warns(UserWarning, match="1 of 5 units have no spike in these trials, such as unit 1: leave"):
         task_of(path, validation=[0])
