@@ -299,7 +299,9 @@ def check_takes_trials(network: AbstractNetwork, trials: Trial, sizes: Mapping[s
     vector = jax.ShapeDtypeStruct((n_inputs,), jnp.result_type(float, *jax.tree.leaves(trials.inputs)))
     key = jax.eval_shape(lambda: seed_key(0))
     try:
-        jax.eval_shape(functools.partial(_call_methods, network), trials, vector, key)
+        # Of one trial, so that methods are traced once for training and validation trials.
+        first = jax.eval_shape(lambda trials: jax.tree.map(lambda leaf: leaf[0], trials), trials)
+        jax.eval_shape(functools.partial(_call_methods, network), first, vector, key)
     except ValueError as error:
         if not _may_be_ensemble(network):
             raise
@@ -316,13 +318,13 @@ def _may_be_ensemble(network: AbstractNetwork) -> bool:
 
 
 @jit
-def _call_methods(network: AbstractNetwork, trials: Trial, inputs: Inputs, key: Key[Array, ""]) -> None:
+def _call_methods(network: AbstractNetwork, trial: Trial, inputs: Inputs, key: Key[Array, ""]) -> None:
     init, step, read_out = (
         f"`{method}` of {type(network).__name__}" for method in ("init", "step", "read_out")
     )
     with guard_tracing(init, "(*, key)", network):
         hidden = network.init(key=key)
-    start = network.init_for(jax.tree.map(lambda leaf: leaf[0], trials), key=key)
+    start = network.init_for(trial, key=key)
     checks.check_like(f"`init_for` of {type(network).__name__}", "the hidden state", hidden, start)
     with guard_tracing(step, "(inputs, hidden, *, key)", network):
         stepped = network.step(inputs, hidden, key=key)
